@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Some((length, rest)) = tokens[at..].split_first() {
         let bytes = rest.get(..usize::from(*length)).ok_or("the last token is not whole")?;
         index.push(u32::try_from(at + 1)?);
-        let hash = Hash::of(bytes);
+        let hash = Hash::of_bytes(bytes);
         let free = hash.slots().find(|at| slots[*at] == FREE).ok_or("the table has free slots")?;
         slots[free] = hash.slot(id);
         if table::id(slots[free]) != id {

@@ -116,7 +116,7 @@ impl Listener {
         grace: Nanos,
     ) -> Result<Api, ApiError> {
         let Self { socket, address, token } = self;
-        let (token, generated) = Token::of(token);
+        let (token, generated) = Token::new_or_given(token);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
             let _context = runtime.enter();

@@ -309,7 +309,7 @@ fn parse_merged(
     shown: &[OsString],
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
-    match Sweep::of(merged, command)? {
+    match Sweep::from_arguments(merged, command)? {
         None => {
             let first = sweep::lower_bounds(merged, command)?;
             let first: Vec<OsString> = merged.iter().cloned().chain(first).collect();
@@ -329,7 +329,7 @@ fn only_model(
     mut command: clap::Command,
     environment: Environment<'_>,
 ) -> Result<String, CliError> {
-    let first = match Sweep::of(arguments, &command)? {
+    let first = match Sweep::from_arguments(arguments, &command)? {
         Some(sweep) => sweep.cells().map(|(_, _, arguments)| arguments).next(),
         None => None,
     };
@@ -453,7 +453,7 @@ fn parse_one(
                 resolve::run_config(&flags, &phases, given, cell, &shown, environment)?;
             config.metrics.skips_context_overflows = scenario.is_some();
             config.scenario = scenario.map(|scenario| scenario::run(scenario, &flags));
-            Command::Profile(Box::new(Benchmark::of(config)))
+            Command::Profile(Box::new(Benchmark::from_run(config)))
         }
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),

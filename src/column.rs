@@ -118,7 +118,7 @@ impl<T: Fixed> Column<T> {
     }
 
     /// Creates a column of `values`.
-    pub(crate) fn of(store: Store, values: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn from_values(store: Store, values: impl IntoIterator<Item = T>) -> Self {
         let mut column = Self::new(store);
         column.extend(values);
         column

@@ -160,7 +160,7 @@ pub trait Space: fmt::Debug + Send + Sync {
 impl Benchmark {
     /// Creates a benchmark of one run, or of runs with the same settings.
     #[must_use]
-    pub const fn of(config: RunConfig) -> Self {
+    pub const fn from_run(config: RunConfig) -> Self {
         Self { config, cells: Vec::new(), space: None }
     }
 

@@ -101,12 +101,12 @@ impl fmt::Debug for Hub {
 
 /// Kinds of repositories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RepositoryKind {
     Model,
     Dataset,
 }
 
-impl Kind {
+impl RepositoryKind {
     /// Returns the kind's name in the API and in the cache.
     const fn plural(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Repository<'a> {
     hub: &'a Hub,
-    kind: Kind,
+    kind: RepositoryKind,
     name: &'a str,
     revision: &'a str,
 }
@@ -185,7 +185,7 @@ impl Hub {
     /// Returns the repository `name` at `revision`.
     pub(crate) fn repository<'a>(
         &'a self,
-        kind: Kind,
+        kind: RepositoryKind,
         name: &'a str,
         revision: &'a str,
     ) -> Result<Repository<'a>, HubError> {

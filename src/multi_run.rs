@@ -140,9 +140,12 @@ impl Config {
     /// Makes its conditions and objectives judge latencies from the time that `from` says.
     pub(crate) fn count_latencies(&mut self, from: LatencyFrom) {
         let Some(sweep) = &mut self.sweep else { return };
-        sweep.filters.iter_mut().for_each(|filter| filter.metric = from.of(filter.metric));
+        sweep
+            .filters
+            .iter_mut()
+            .for_each(|filter| filter.metric = from.judged_metric(filter.metric));
         if let Choice::Space(space) = &mut sweep.choice {
-            space.objectives.iter_mut().for_each(|it| it.metric = from.of(it.metric));
+            space.objectives.iter_mut().for_each(|it| it.metric = from.judged_metric(it.metric));
         }
     }
 
@@ -424,7 +427,7 @@ impl RunResult {
     #[must_use]
     pub(crate) fn value(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
-        let value = statistic.of(&result.stats).filter(|value| value.is_finite())?;
+        let value = statistic.value_in(&result.stats).filter(|value| value.is_finite())?;
         Some(self.long_run.value(result.metric, value))
     }
 
@@ -433,7 +436,7 @@ impl RunResult {
     #[must_use]
     pub(crate) fn sustained(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
-        let value = statistic.of(&result.stats).filter(|value| value.is_finite())?;
+        let value = statistic.value_in(&result.stats).filter(|value| value.is_finite())?;
         Some(self.sustained.value(result.metric, value))
     }
 }
@@ -461,7 +464,8 @@ impl Trials {
     pub(crate) fn add(&mut self, run: RunResult) {
         self.runs.push(run);
         self.runs.sort_by_key(|run| run.member.trial);
-        self.convergence = self.config.convergence.as_ref().map(|condition| condition.of(self));
+        self.convergence =
+            self.config.convergence.as_ref().map(|condition| condition.evaluate(self));
     }
 
     /// Returns whether the runs are enough, although there may be fewer than the maximum.

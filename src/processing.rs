@@ -291,7 +291,7 @@ impl Shared {
         self.parts.telemetry.record(&measured, &self.parts.registry);
         self.parts.followers.record(&measured);
         // Before the lock, which others wait for.
-        let prompt = self.compares_prompts.then(|| PromptBlocks::of(&measured));
+        let prompt = self.compares_prompts.then(|| PromptBlocks::from_record(&measured));
         let reason = name_counts::joined(&measured.response.finish_reasons);
         let notes = name_counts::joined(&measured.response.notes);
         let turn = measured.record.turn;
@@ -314,7 +314,7 @@ impl Shared {
             client_errors: None,
             finish_reason: reason.as_deref(),
             response_notes: notes.as_deref(),
-            session: id.as_deref().map(|id| SessionTurn::of(&measured, id, due_wall_ns)),
+            session: id.as_deref().map(|id| SessionTurn::for_request(&measured, id, due_wall_ns)),
             live: Some(Live { record: &measured, prompt: prompt.as_ref() }),
         });
         files.record(&measured);

@@ -88,7 +88,7 @@ pub(crate) fn write_group(
     results: &GroupResults,
 ) -> Result<PathBuf, WriteFailure> {
     let path = file.or(&Layout::new(directory, None).page);
-    match Comparison::of(directory, results).document() {
+    match Comparison::from_results(directory, results).document() {
         Ok(document) => write(path, &document),
         Err(error) => Err(WriteFailure { path, error: error.to_string() }),
     }

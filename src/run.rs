@@ -163,7 +163,7 @@ impl RunDescription {
 
     /// Returns the description of a run of which only the endpoint type is known.
     #[must_use]
-    pub fn of(endpoint_type: EndpointType) -> Self {
+    pub fn for_endpoint_type(endpoint_type: EndpointType) -> Self {
         Self {
             benchmark_id: Uuid::nil(),
             endpoint: endpoint_type.traits(),
@@ -354,7 +354,7 @@ pub(crate) struct PercentileNote {
 }
 
 impl PercentileNote {
-    fn of(percent: Percent, requests: u64) -> Self {
+    fn new(percent: Percent, requests: u64) -> Self {
         let requests_needed = percent.values_needed();
         let extreme = if percent.share() < 0.5 { "smallest" } else { "largest" };
         let note = (requests < requests_needed).then(|| {
@@ -461,7 +461,7 @@ impl RunReport {
     pub(crate) fn percentiles(&self) -> Vec<PercentileNote> {
         let requests = self.average(tag::REQUEST_COUNT).map_or(0, |count| count as u64);
         let asked = self.run.settings.percentiles.iter();
-        asked.map(|percent| PercentileNote::of(*percent, requests)).collect()
+        asked.map(|percent| PercentileNote::new(*percent, requests)).collect()
     }
 
     /// Returns the verdict on the load, if there is one.
@@ -524,7 +524,7 @@ impl RunReport {
         let level = config.throughput_level();
         let is_closed = self.outcome.load.slot_seconds.is_some();
         let are_arrivals = matches!(self.run.held_load, Some(HeldLoad::Arrivals { .. }));
-        let evidence_of = |filter| Evidence::of(filter, &self.results, &values, are_arrivals);
+        let evidence_of = |filter| Evidence::from_run(filter, &self.results, &values, are_arrivals);
         let evidence = config.conditions().iter().map(evidence_of).collect();
         RunResult {
             member,

@@ -222,10 +222,13 @@ impl Runner {
         // TLS is set up here, so that its errors are reported before the run.
         let targets = self.workload.targets.servers();
         let connector = Arc::new(Connector::new(self.transport.clone(), targets)?);
-        let reach =
-            Arc::new(Reach::of(targets.len(), Arc::clone(&connector), self.config.rejection_limit));
+        let reach = Arc::new(Reach::new(
+            targets.len(),
+            Arc::clone(&connector),
+            self.config.rejection_limit,
+        ));
         let mut workload = self.workload.clone();
-        workload.ahead = Ahead::of(&workload.dataset, &workload.endpoint, self.config.shard);
+        workload.ahead = Ahead::new(&workload.dataset, &workload.endpoint, self.config.shard);
         let ahead = workload.ahead.clone().filter(|_| self.may_grow());
         let _threads = ahead.map(Threads::start).transpose()?;
         let workers = self.start_workers(&connector, &workload)?;

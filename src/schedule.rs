@@ -202,13 +202,15 @@ impl PhaseStats {
     #[must_use]
     pub(crate) fn progress_percent(&self) -> f64 {
         let returned = self.requests_returned as f64;
-        let of = |done: f64, all: f64| if all > 0.0 { 100.0 * done / all } else { 0.0 };
-        let requests = self.total_expected_requests.map_or(0.0, |all| of(returned, all as f64));
-        let time =
-            self.expected_duration_seconds.map_or(0.0, |all| of(self.elapsed_seconds(), all));
+        let percent_of = |done: f64, all: f64| if all > 0.0 { 100.0 * done / all } else { 0.0 };
+        let requests =
+            self.total_expected_requests.map_or(0.0, |all| percent_of(returned, all as f64));
+        let time = self
+            .expected_duration_seconds
+            .map_or(0.0, |all| percent_of(self.elapsed_seconds(), all));
         let sessions = self.expected_sessions.map_or(0.0, |all| {
             let ended = self.sessions_completed + self.sessions_failed + self.sessions_cancelled;
-            of(ended as f64, all as f64)
+            percent_of(ended as f64, all as f64)
         });
         requests.max(time).max(sessions).min(100.0)
     }

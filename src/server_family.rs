@@ -12,7 +12,7 @@ mod timing;
 mod triton;
 mod vllm;
 
-pub use self::declaration::Kind;
+pub use self::declaration::SeriesKind;
 pub(crate) use self::declaration::{
     Count, Hidden, InServer, PrefixCounters, Quantity, Role, ServerFamily, Speculation, Statistic,
     Time, Times, Watched, gauge, seconds,

@@ -274,7 +274,7 @@ impl Follower for Status {
         let health = (progress.health)();
         let load = run.as_ref().and_then(|run| {
             let load = run.description.own_held_load();
-            LoadHealth::of(&(progress.load_times)(), load, run.clock.wall_ns(phase.start))
+            LoadHealth::judge(&(progress.load_times)(), load, run.clock.wall_ns(phase.start))
         });
         let verdict = load.map(|load| load.verdict);
         let (gates, good) = run.map(|run| run.limits(phase, &health, verdict)).unwrap_or_default();

@@ -254,7 +254,7 @@ impl Cell {
     /// Returns a statistic of `result`, in the metric's display unit.
     fn statistic(result: Option<&MetricResult>, statistic: Statistic) -> Self {
         let Some(MetricResult { metric, stats, .. }) = result else { return Self::Absent };
-        let Some(value) = statistic.of(stats).filter(|value| value.is_finite()) else {
+        let Some(value) = statistic.value_in(stats).filter(|value| value.is_finite()) else {
             return Self::Absent;
         };
         match (statistic, stats.distribution) {
@@ -288,7 +288,7 @@ type Shown = (&'static str, &'static str, u8, MetricTag, &'static str);
 struct Groups(Vec<&'static Shown>);
 
 impl Groups {
-    fn of<'a, I: Iterator<Item = &'a Vec<MetricResult>>>(
+    fn new<'a, I: Iterator<Item = &'a Vec<MetricResult>>>(
         all: &'static [Shown],
         groups: impl Fn() -> I,
     ) -> Self {

@@ -26,7 +26,7 @@ use thiserror::Error;
 use tokenizers::PostProcessor as _;
 
 use crate::environment::Environment;
-use crate::hub::{Hub, HubError, Kind, hexadecimal};
+use crate::hub::{Hub, HubError, RepositoryKind, hexadecimal};
 pub(crate) use chat_template::Wrapping;
 use chat_template::{CONFIG, ChatTemplate, beside};
 use o200k::{O200K, O200k};
@@ -96,7 +96,7 @@ pub fn is_local(model: &str, revision: &str, environment: Environment<'_>) -> bo
     let path = Path::new(model);
     let is_json = path.extension().is_some_and(|ending| ending == "json");
     let hub = Hub::new(environment);
-    let repository = hub.repository(Kind::Model, model, revision);
+    let repository = hub.repository(RepositoryKind::Model, model, revision);
     let is_cached = |file| repository.as_ref().is_ok_and(|it| it.cached(file).is_some());
     path.is_file() && (is_json || path.ends_with(TIKTOKEN))
         || [TOKENIZER, TIKTOKEN]
@@ -256,7 +256,7 @@ impl TokenCounter {
     /// Returns what the chat template adds to the tokens of messages.
     #[must_use]
     pub(crate) fn wrapping(&self) -> Wrapping {
-        Wrapping::of(self)
+        Wrapping::from_counter(self)
     }
 
     /// Returns the name as given: `builtin`, a path, or a name on the hub.
@@ -386,7 +386,7 @@ fn open(
     file: &str,
     environment: Environment<'_>,
 ) -> Result<File, HubError> {
-    Hub::new(environment).repository(Kind::Model, name, revision)?.open(file, MAX_BYTES)
+    Hub::new(environment).repository(RepositoryKind::Model, name, revision)?.open(file, MAX_BYTES)
 }
 
 /// Loads the `tokenizer.json` of a model on the hub, or else its `tiktoken.model`.

@@ -24,11 +24,11 @@ use given::Given;
 const MAX_LISTED: usize = 5;
 
 /// All kinds, the most serious first.
-const ALL: [&[Kind]; 5] =
+const ALL: [&[WarningKind]; 5] =
     [load::KINDS, responses::KINDS, tokens::KINDS, servers::KINDS, telemetry::KINDS];
 
 /// A kind of warning.
-pub(crate) struct Kind {
+pub(crate) struct WarningKind {
     /// Its name for `aiperf explain`.
     name: &'static str,
     title: &'static str,
@@ -92,16 +92,17 @@ pub(crate) struct Warning {
 }
 
 impl Warning {
-    fn new(kind: &Kind, found: Found) -> Self {
-        let (Kind { name, title, level, .. }, Found { summary, findings, advice }) = (kind, found);
+    fn new(kind: &WarningKind, found: Found) -> Self {
+        let (WarningKind { name, title, level, .. }, Found { summary, findings, advice }) =
+            (kind, found);
         Self { name, title, level: *level, summary, findings, advice }
     }
 
     /// Returns all warnings about `report`, the most serious first.
     #[must_use]
-    pub(crate) fn of(report: &RunReport) -> Vec<Self> {
-        let given = Given::of(report);
-        let found = |kind: &Kind| Some(Self::new(kind, (kind.find)(report, &given)?));
+    pub(crate) fn all_from_report(report: &RunReport) -> Vec<Self> {
+        let given = Given::from_report(report);
+        let found = |kind: &WarningKind| Some(Self::new(kind, (kind.find)(report, &given)?));
         ALL.into_iter().flatten().filter_map(found).collect()
     }
 
@@ -109,7 +110,7 @@ impl Warning {
     /// for those who ask what it means.
     #[must_use]
     pub(crate) fn examples() -> Vec<Self> {
-        let example = |kind: &Kind| Self::new(kind, (kind.example)(&Given::default()));
+        let example = |kind: &WarningKind| Self::new(kind, (kind.example)(&Given::default()));
         ALL.into_iter().flatten().map(example).collect()
     }
 

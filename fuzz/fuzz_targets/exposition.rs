@@ -21,7 +21,7 @@ fuzz_target!(|body: &[u8]| {
                 assert!(read.samples.iter().all(|sample| read.family(sample).is_some()));
                 let at = second * SECOND;
                 let times = FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
-                store.push(0, times, &Snapshot::of(&read));
+                store.push(0, times, &Snapshot::from_exposition(&read));
             }
             Err(error) => assert!((1..=lines).contains(&error.line)),
         }

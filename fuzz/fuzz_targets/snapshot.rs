@@ -46,7 +46,7 @@ fn scrape(input: &[u8], path: &Path) -> Store {
     for (number, body) in (1..).zip(input.split(|byte| *byte == END)) {
         let format = if body.ends_with(b"# EOF\n") { Format::OpenMetrics } else { Format::Text };
         let Ok(exposition) = Exposition::parse(body, format) else { continue };
-        let snapshot = Snapshot::of(&exposition);
+        let snapshot = Snapshot::from_exposition(&exposition);
         let first_byte_ns = number * INTERVAL;
         let times = FetchTimes {
             request_sent_ns: first_byte_ns,

@@ -42,8 +42,9 @@ pub(super) fn exposition(labels: &[(&str, String)], results: &[MetricResult]) ->
 fn metric(text: &mut String, labels: &[(&str, String)], result: &MetricResult) {
     let (tag, unit) = (result.metric.tag.name(), suffix(result.metric.display_unit));
     let header = format!("{} ({})", result.metric.header, result.metric.display_unit.label());
-    let value =
-        |name: &str| Statistic::named(name)?.of(&result.stats).filter(|value| value.is_finite());
+    let value = |name: &str| {
+        Statistic::named(name)?.value_in(&result.stats).filter(|value| value.is_finite())
+    };
     let quantiles = QUANTILES.iter().filter_map(|(name, at)| Some((*at, value(name)?)));
     let quantiles: Vec<_> = quantiles.collect();
     if !quantiles.is_empty() {

@@ -23,7 +23,7 @@ impl fmt::Debug for Token {
 
 impl Token {
     /// Returns the token that was `given`, or else a random one, which is returned too.
-    pub(super) fn of(given: Option<Secret>) -> (Self, Option<Secret>) {
+    pub(super) fn new_or_given(given: Option<Secret>) -> (Self, Option<Secret>) {
         if let Some(given) = given {
             return (Self::new(given.expose()), None);
         }
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_the_token_itself_is_accepted() {
-        let (token, generated) = Token::of(Some(Secret::new("0123456789abcdef")));
+        let (token, generated) = Token::new_or_given(Some(Secret::new("0123456789abcdef")));
         assert_eq!(generated, None);
         let has = |value: &'static str| {
             let headers = [(AUTHORIZATION, HeaderValue::from_static(value))];
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn random_tokens_differ() {
-        let (one, other) = (Token::of(None), Token::of(None));
+        let (one, other) = (Token::new_or_given(None), Token::new_or_given(None));
         let (one, other) = (one.1.unwrap(), other.1.unwrap());
         assert_ne!(one, other);
         assert_eq!(one.expose().len(), 32);

@@ -57,7 +57,7 @@ fn statistics(values: &[f64]) -> Option<Distribution> {
 }
 
 /// The statistics of a table's row, in the order of its columns.
-fn of(it: &Distribution) -> [f64; 7] {
+fn statistics_row(it: &Distribution) -> [f64; 7] {
     [it.sum / it.count as f64, it.std, it.min, it.p25, it.p50, it.p75, it.max]
 }
 
@@ -78,7 +78,8 @@ fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
         ("Theoretical Hit Rates", &analysis.hit_rates),
     ];
     let rows = rows.into_iter().chain(of_sessions).map(|(name, values)| {
-        let cells = statistics(values).map(|it| of(&it).map(|value| console::number(Some(value))));
+        let cells = statistics(values)
+            .map(|it| statistics_row(&it).map(|value| console::number(Some(value))));
         let cells = cells.unwrap_or_else(|| [0; 7].map(|_| console::number(None)));
         std::iter::once(name.to_owned()).chain(cells)
     });
@@ -124,13 +125,14 @@ fn report(analysis: &TraceAnalysis) -> Value {
         &analysis.hit_rates,
     ]
     .map(|values| statistics(values));
-    let or_zero =
-        |stats: &Option<Distribution>, at: usize| stats.as_ref().map_or(0.0, |stats| of(stats)[at]);
+    let or_zero = |stats: &Option<Distribution>, at: usize| {
+        stats.as_ref().map_or(0.0, |stats| statistics_row(stats)[at])
+    };
     let [mean, min, max] = [0, 2, 6];
     let whole = |value: f64| value as u64;
     let object = |stats: Option<Distribution>| {
         stats.map(|stats| {
-            let [mean, std_dev, min, p25, median, p75, max] = of(&stats);
+            let [mean, std_dev, min, p25, median, p75, max] = statistics_row(&stats);
             json!({"mean": mean, "std_dev": std_dev, "min": min, "p25": p25, "median": median,
                    "p75": p75, "max": max})
         })

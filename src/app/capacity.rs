@@ -99,8 +99,9 @@ fn levels(directory: &Path, objectives: &[Filter]) -> anyhow::Result<Vec<Level>>
         }
     }
     let cells = cells.iter().zip(&all);
-    let level =
-        |(cell, trials): (&Option<_>, &Trials)| Level::of(cell.as_ref()?, trials, objectives);
+    let level = |(cell, trials): (&Option<_>, &Trials)| {
+        Level::from_trials(cell.as_ref()?, trials, objectives)
+    };
     Ok(cells.filter_map(level).collect())
 }
 

@@ -180,7 +180,7 @@ impl Session {
         if let Some(error) = &response.error {
             return Err(failure(error));
         }
-        let speed = Speed::of(&response, exchange.start, exchange.end, &self.counter);
+        let speed = Speed::measure(&response, exchange.start, exchange.end, &self.counter);
         writeln!(out, "[{}]", speed.shown())?;
         Ok(response.output_text)
     }
@@ -214,7 +214,12 @@ struct Speed {
 
 impl Speed {
     /// Tokens are those that the server reports, or else counted.
-    fn of(response: &ParsedResponse, start: Nanos, end: Nanos, counter: &TokenCounter) -> Self {
+    fn measure(
+        response: &ParsedResponse,
+        start: Nanos,
+        end: Nanos,
+        counter: &TokenCounter,
+    ) -> Self {
         let reported = response.usage.as_ref().and_then(|usage| usage.completion_tokens);
         let estimate =
             || counter.count(&response.output_text) + counter.count(&response.reasoning_text);

@@ -21,7 +21,7 @@ use crate::judge::reports::{Case, CaseOutcome, Suite};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::multi_run::{Member, Variation};
 use crate::run::RunReport;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::terminal::terminal_style;
 
 /// Version of the JSON output.
@@ -201,8 +201,8 @@ fn compared(
     let variation = cell.variation.as_ref();
     let trials = |read: &Read| read.side.trials.len();
     let has_both = trials(base.1) > 0 && trials(new.1) > 0;
-    let of = |read: &Read| read.about["config"].clone();
-    let different = || different_loads(&of(base.1), &of(new.1), Models::OfTheLoad);
+    let config_of = |read: &Read| read.about["config"].clone();
+    let different = || different_loads(&config_of(base.1), &config_of(new.1), Models::OfTheLoad);
     let different_loads = if has_both { different() } else { Vec::new() };
     let compared = plan.compare(&base.1.side, &new.1.side);
     let is_judged = different_loads.is_empty() || asked.allow_different;
@@ -320,7 +320,7 @@ pub(super) fn described(report: &RunReport) -> Value {
 fn server_info(report: &RunReport) -> Map<String, Value> {
     let report = report.server_metrics.as_ref().map(|metrics| &metrics.report);
     let metrics = report.into_iter().flat_map(|report| &report.metrics);
-    let info = metrics.filter(|metric| metric.kind == Kind::Info);
+    let info = metrics.filter(|metric| metric.kind == SeriesKind::Info);
     info.map(|metric| {
         let labels = metric.series.iter().map(|series| {
             let labels = series.labels.iter();

@@ -334,7 +334,7 @@ pub(super) fn line_of_cell<'a>(
     let cells: Vec<_> = cells.collect();
     let at = at.or_else(|| cells.len().checked_sub(1));
     let run = at.and_then(|at| cells.get(at)).map(|(variation, _)| *variation);
-    let history = History::of(search, sweep, cells.into_iter());
+    let history = History::from_cells(search, sweep, cells.into_iter());
     let point = history.points.iter().rfind(|point| Some(&point.variation) == run);
     let line = point.map(|point| console::runs::render_point(&history, point));
     line.map(wrapped).unwrap_or_default()
@@ -373,7 +373,7 @@ pub(super) struct Delivery {
 
 impl Delivery {
     /// Returns what `config` asks for.
-    pub(super) fn of(config: &RunConfig, followers: Followers, interrupt: &Interrupt) -> Self {
+    pub(super) fn new(config: &RunConfig, followers: Followers, interrupt: &Interrupt) -> Self {
         Self {
             page: config.page.clone(),
             junit: config.judge.junit.clone(),
@@ -491,7 +491,7 @@ fn summarize_group<'a>(mut group: GroupEnding, delivery: &Delivery) -> Summary<'
         files: runs.files,
         is_partial: written.is_err() || results.failures().next().is_some(),
         written,
-        charts: Box::new(move || Ok(Comparison::of(&directory, &results).plots()?)),
+        charts: Box::new(move || Ok(Comparison::from_results(&directory, &results).plots()?)),
         rest,
         outcome,
     }

@@ -138,10 +138,10 @@ struct Source {
     /// Its name among others.
     label: String,
     directory: PathBuf,
-    kind: Kind,
+    kind: Plotted,
 }
 
-enum Kind {
+enum Plotted {
     Run,
     Group(Box<Group>),
 }
@@ -154,8 +154,8 @@ fn find(
     sources: &mut Vec<Source>,
 ) -> anyhow::Result<()> {
     let kind = match Group::find(directory)? {
-        Some(group) => Some(Kind::Group(Box::new(group))),
-        None => rebuild::layout(directory)?.records.exists().then_some(Kind::Run),
+        Some(group) => Some(Plotted::Group(Box::new(group))),
+        None => rebuild::layout(directory)?.records.exists().then_some(Plotted::Run),
     };
     if let Some(kind) = kind {
         let below = directory.strip_prefix(root).ok().filter(|rest| !rest.as_os_str().is_empty());
@@ -185,12 +185,12 @@ impl Source {
     fn charts(&self) -> anyhow::Result<Charts> {
         let directory = &self.directory;
         match &self.kind {
-            Kind::Run => {
+            Plotted::Run => {
                 let Rebuilt { report, layout, .. } = run(directory)?;
                 of_run(&report, &layout.table)
             }
-            Kind::Group(group) => {
-                Ok(Comparison::of(directory, &results(directory, group)?).plots()?)
+            Plotted::Group(group) => {
+                Ok(Comparison::from_results(directory, &results(directory, group)?).plots()?)
             }
         }
     }
@@ -217,7 +217,7 @@ fn add(source: &Source, comparison: &mut Comparison) -> anyhow::Result<()> {
     let directory = &source.directory;
     let label = source.label.clone();
     match &source.kind {
-        Kind::Run => {
+        Plotted::Run => {
             let rebuilt = run(directory)?;
             let concurrency = rebuilt.report.outcome.load.requested_concurrency;
             let member = Member::new(Uuid::nil(), 0, None);
@@ -225,10 +225,10 @@ fn add(source: &Source, comparison: &mut Comparison) -> anyhow::Result<()> {
             alone.add(rebuilt.into_result(member, PathBuf::new(), &Config::default()));
             comparison.add(label, concurrency.map(|limit| limit as f64), directory, &alone);
         }
-        Kind::Group(group) => match results(directory, group)? {
+        Plotted::Group(group) => match results(directory, group)? {
             GroupResults::Trials(trials) => comparison.add(label, None, directory, &trials),
             cells @ GroupResults::Sweep(_) => {
-                comparison.join(&label, Comparison::of(directory, &cells));
+                comparison.join(&label, Comparison::from_results(directory, &cells));
             }
         },
     }
@@ -262,5 +262,5 @@ fn results(directory: &Path, group: &Group) -> anyhow::Result<GroupResults> {
     if cells.iter().all(|(_, trials)| trials.runs.is_empty()) {
         bail!("none of the runs in {} can be read", directory.display());
     }
-    Ok(GroupResults::of(config, *sweep_id, cells))
+    Ok(GroupResults::from_cells(config, *sweep_id, cells))
 }

@@ -64,7 +64,7 @@ pub(super) fn profile(benchmark: Benchmark, out: &mut impl Write) -> anyhow::Res
     if config.multi_run.is_many() {
         return many::profile(benchmark, listener, out);
     }
-    let start = Start::of(config)?;
+    let start = Start::from_config(config)?;
     let mut run = Run::prepare(benchmark.config)?;
     // Until here there is nothing to drain or write, so a signal ends the process.
     let interrupter = interrupt::listen()?;
@@ -298,7 +298,7 @@ impl Run {
 
     /// The servers, for requests that control them.
     fn servers(&self) -> Servers {
-        Servers::of(&self.config.server, &self.config.transport.connections, &self.builder)
+        Servers::new(&self.config.server, &self.config.transport.connections, &self.builder)
     }
 
     /// The profilers of the servers, if they are used.
@@ -321,7 +321,7 @@ impl Run {
         interrupt: &Interrupt,
         out: &mut impl Write,
     ) -> anyhow::Result<Outcome> {
-        let delivery = Delivery::of(&self.config, followers, interrupt);
+        let delivery = Delivery::new(&self.config, followers, interrupt);
         let mut out = Output::new(out);
         let ending = Ending::Run(Box::new(measured.conclude()));
         let outcome = deliver(ending, &delivery, &mut out);

@@ -110,7 +110,7 @@ pub(super) fn gathered(
     }
     replay(&config, &mut cells, results, out);
     check_any(directory, cells.iter().flat_map(|(_, trials)| &trials.runs))?;
-    let results = GroupResults::of(&config, sweep_id, cells);
+    let results = GroupResults::from_cells(&config, sweep_id, cells);
     Ok(GroupEnding { directory: directory.to_owned(), results, runs, cut: None })
 }
 
@@ -122,7 +122,7 @@ fn replay(
     mut results: Vec<(usize, RunResult)>,
     out: &mut Output<'_>,
 ) {
-    let planner = Planner::of(config);
+    let planner = Planner::from_config(config);
     let mut begun = 0;
     while config.sweep.as_ref().is_some_and(|sweep| sweep.search().is_some()) {
         let known: Vec<&Trials> = cells.iter().take(begun).map(|(_, trials)| trials).collect();

@@ -148,7 +148,7 @@ impl Check<'_> {
         server.stop()?;
         let log = File::open(&log).context("the mock server wrote no log")?;
         let truth = Served::read(BufReader::new(log))?;
-        let errors = Errors::of(&samples, &truth);
+        let errors = Errors::compare(&samples, &truth);
         Ok(Step::judge(load, samples.len(), errors, self.asked.bound.as_millis()))
     }
 
@@ -209,7 +209,7 @@ struct Samples(Lock<Vec<Sample>>);
 
 impl Follower for Samples {
     fn record(&self, record: &MeasuredRecord) {
-        let sample = Sample::of(record);
+        let sample = Sample::from_record(record);
         self.0.lock().push(sample);
     }
 }

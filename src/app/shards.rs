@@ -35,7 +35,7 @@ pub(super) struct Together {
 
 impl Together {
     /// Returns where the shards of the run of `config` write.
-    pub(super) fn of(config: &RunConfig) -> Self {
+    pub(super) fn from_config(config: &RunConfig) -> Self {
         let artifacts::Config { directory, prefix, overwrite, .. } = &config.artifacts;
         let shared = directory.parent().filter(|path| !path.as_os_str().is_empty());
         Self {

@@ -37,7 +37,7 @@ impl Start {
     ///
     /// # Errors
     /// If the time has passed or is too far away.
-    pub(super) fn of(config: &RunConfig) -> anyhow::Result<Option<Self>> {
+    pub(super) fn from_config(config: &RunConfig) -> anyhow::Result<Option<Self>> {
         let Some(at_wall_ns) = config.schedule.start_at else { return Ok(None) };
         let start = Self::new(at_wall_ns, false, config);
         let left = start.left()?;

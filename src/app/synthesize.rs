@@ -94,10 +94,10 @@ fn write_lines(path: &Path, sessions: &[Session]) -> anyhow::Result<()> {
 
 /// What was generated beside what was configured, with the keys of AIPerf.
 fn quality(sessions: &[Session], config: &AgenticCode) -> Value {
-    let firsts: Vec<f64> = of(sessions, |at| at == 0, |turn| turn.new_tokens as f64);
-    let new: Vec<f64> = of(sessions, |at| at > 0, |turn| turn.new_tokens as f64);
-    let outputs: Vec<f64> = of(sessions, |_| true, |turn| turn.output_tokens as f64);
-    let delays: Vec<f64> = of(sessions, |at| at > 0, |turn| turn.delay_ms);
+    let firsts: Vec<f64> = values_of_turns(sessions, |at| at == 0, |turn| turn.new_tokens as f64);
+    let new: Vec<f64> = values_of_turns(sessions, |at| at > 0, |turn| turn.new_tokens as f64);
+    let outputs: Vec<f64> = values_of_turns(sessions, |_| true, |turn| turn.output_tokens as f64);
+    let delays: Vec<f64> = values_of_turns(sessions, |at| at > 0, |turn| turn.delay_ms);
     let turns: Vec<f64> = sessions.iter().map(|session| session.turns.len() as f64).collect();
     let cache = &config.cache;
     let prefix = (cache.layer1_tokens + cache.layer1_5_tokens) as f64;
@@ -125,7 +125,7 @@ fn quality(sessions: &[Session], config: &AgenticCode) -> Value {
 }
 
 /// The values of the turns whose index is wanted.
-fn of(
+fn values_of_turns(
     sessions: &[Session],
     is_wanted: impl Fn(usize) -> bool,
     value: impl Fn(&crate::dataset::agentic_code::Turn) -> f64,

@@ -28,7 +28,7 @@ pub(super) fn write(layout: &Layout, report: &RunReport) -> Vec<Result<PathBuf, 
     if paths.is_empty() {
         return Vec::new();
     }
-    let labels = PhaseLabels::of(&report.run.setup.phases);
+    let labels = PhaseLabels::from_phases(&report.run.setup.phases);
     let mut outcomes = Vec::new();
     let mut phases = Vec::new();
     let mut levels = report.levels.iter();
@@ -114,8 +114,8 @@ fn of_phase(path: &AdaptivePath, results: &[&[MetricResult]]) -> Value {
 }
 
 fn conditions(compared: &[Compared]) -> Vec<Value> {
-    let of = |it: &Compared| serde_json::to_value(&it.condition).unwrap_or_default();
-    compared.iter().map(of).collect()
+    let condition = |it: &Compared| serde_json::to_value(&it.condition).unwrap_or_default();
+    compared.iter().map(condition).collect()
 }
 
 fn totals<'a>(windows: impl Iterator<Item = &'a Outcomes>) -> Value {
@@ -170,7 +170,7 @@ fn candidate(at: usize, window: &Window, results: &[MetricResult]) -> Value {
 /// Returns a statistic of a metric in its display unit.
 fn value(results: &[MetricResult], metric: MetricTag, statistic: &str) -> Option<f64> {
     let result = results.iter().find(|result| result.metric.tag == metric)?;
-    Statistic::named(statistic)?.of(&result.stats).filter(|value| value.is_finite())
+    Statistic::named(statistic)?.value_in(&result.stats).filter(|value| value.is_finite())
 }
 
 fn merged<const N: usize>(parts: [Value; N]) -> Value {

@@ -62,9 +62,9 @@ impl AggregateFiles {
             return Ok(Vec::new());
         }
         Ok(vec![
-            write_whole(&self.json, |out| pretty(out, &Aggregate::of(trials, rows)))?,
+            write_whole(&self.json, |out| pretty(out, &Aggregate::new(trials, rows)))?,
             write_whole(&self.csv, |out| write_csv(out, trials, rows))?,
-            write_whole(&self.collated, |out| pretty(out, &Collated::of(trials)))?,
+            write_whole(&self.collated, |out| pretty(out, &Collated::from_trials(trials)))?,
         ])
     }
 }
@@ -200,32 +200,32 @@ struct Statistics {
 }
 
 impl<'a> Aggregate<'a> {
-    fn of(trials: &'a Trials, rows: &[Row]) -> Self {
+    fn new(trials: &'a Trials, rows: &[Row]) -> Self {
         let confidence_level = Some(trials.config.confidence_level);
         Self {
             schema_version: AGGREGATE_VERSION,
             aiperf_version: env!("CARGO_PKG_VERSION"),
-            metadata: Metadata { confidence_level, ..Metadata::of(trials, "confidence") },
-            metrics: rows.iter().map(|row| (row.key().into(), Statistics::of(row))).collect(),
+            metadata: Metadata { confidence_level, ..Metadata::new(trials, "confidence") },
+            metrics: rows.iter().map(|row| (row.key().into(), Statistics::from_row(row))).collect(),
         }
     }
 }
 
 impl<'a> Collated<'a> {
-    fn of(trials: &'a Trials) -> Self {
+    fn from_trials(trials: &'a Trials) -> Self {
         Self {
             schema_version: COLLATED_VERSION,
             aiperf_version: env!("CARGO_PKG_VERSION"),
             description: "The requests of all successful runs as one population. The confidence \
                           aggregate next to it has statistics over the results of each run.",
-            metadata: Metadata::of(trials, "detailed"),
+            metadata: Metadata::new(trials, "detailed"),
             metrics: pooled(trials).into_iter().map(|it| (it.tag.name().into(), it)).collect(),
         }
     }
 }
 
 impl<'a> Metadata<'a> {
-    fn of(trials: &'a Trials, aggregation_type: &'static str) -> Self {
+    fn new(trials: &'a Trials, aggregation_type: &'static str) -> Self {
         let failed = trials.failed().map(|(run, failure)| FailedRun {
             label: run.member.run_label.clone(),
             error: failure.message(),
@@ -238,9 +238,9 @@ impl<'a> Metadata<'a> {
             cooldown_seconds: trials.config.cooldown.as_seconds(),
             run_labels: labels(trials),
             sweep_id: trials.sweep_id,
-            runs: trials.runs.iter().map(StartedRun::of).collect(),
+            runs: trials.runs.iter().map(StartedRun::from_run_result).collect(),
             was_cancelled: trials.was_cancelled(),
-            convergence: Convergence::of(trials),
+            convergence: Convergence::from_trials(trials),
             confidence_level: None,
         }
     }
@@ -253,7 +253,7 @@ fn labels(trials: &Trials) -> Vec<&str> {
 
 impl<'a> Convergence<'a> {
     /// Returns why no further run was made, if there is a condition for it.
-    pub(super) fn of(trials: &'a Trials) -> Option<Self> {
+    pub(super) fn from_trials(trials: &'a Trials) -> Option<Self> {
         let condition = trials.config.convergence.as_ref()?;
         let reason = if trials.is_converged() {
             "converged"
@@ -276,7 +276,7 @@ impl<'a> Convergence<'a> {
 }
 
 impl<'a> StartedRun<'a> {
-    pub(super) fn of(run: &'a RunResult) -> Self {
+    pub(super) fn from_run_result(run: &'a RunResult) -> Self {
         Self {
             label: &run.member.run_label,
             benchmark_id: run.benchmark_id,
@@ -289,7 +289,7 @@ impl<'a> StartedRun<'a> {
 }
 
 impl Statistics {
-    fn of(row: &Row) -> Self {
+    fn from_row(row: &Row) -> Self {
         let Across { runs, mean, min, max, spread } = row.across;
         Self {
             mean,
@@ -338,7 +338,7 @@ fn write_csv(out: &mut dyn Write, trials: &Trials, rows: &[Row]) -> io::Result<(
 
 fn csv_row(row: &Row) -> Vec<String> {
     let Statistics { mean, std, min, max, cv, se, ci_low, ci_high, t_critical, unit, .. } =
-        Statistics::of(row);
+        Statistics::from_row(row);
     let two = |value: Option<f64>| value.map(|value| format!("{value:.2}")).unwrap_or_default();
     let four = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
     vec![

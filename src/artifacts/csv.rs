@@ -89,9 +89,10 @@ fn further(results: &[&MetricResult]) -> Vec<Statistic> {
 }
 
 fn distribution_row(result: &MetricResult, further: &[Statistic]) -> Vec<String> {
-    let of = |statistic: Statistic| statistic.of(&result.stats).map_or_else(String::new, number);
+    let value =
+        |statistic: Statistic| statistic.value_in(&result.stats).map_or_else(String::new, number);
     let common = STATISTICS.iter().filter_map(|name| Statistic::named(name));
-    let values = common.chain(further.iter().copied()).map(of);
+    let values = common.chain(further.iter().copied()).map(value);
     std::iter::once(label(result.metric)).chain(values).collect()
 }
 

@@ -6,7 +6,7 @@
 //! moved back, the same nanoseconds to the last bit. A quotient of floats would lose some.
 
 use crate::metrics::Metric;
-use crate::metrics::metric::{Kind, ValueType};
+use crate::metrics::metric::{MetricKind, ValueType};
 use crate::units::Unit;
 
 /// The format of a metric's values.
@@ -23,7 +23,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) fn of(metric: &Metric) -> Self {
+    pub(super) fn for_metric(metric: &Metric) -> Self {
         let places = |unit| match unit {
             Unit::Nanoseconds => Some(0),
             Unit::Milliseconds => Some(6),
@@ -33,7 +33,7 @@ impl Form {
         if metric.unit == metric.display_unit {
             let is_whole = matches!(metric.value_type, ValueType::Int | ValueType::IntList);
             // A request is counted either once or not at all.
-            let is_count = matches!(metric.kind, Kind::Count(_));
+            let is_count = matches!(metric.kind, MetricKind::Count(_));
             return if is_whole || is_count { Self::Int } else { Self::Float };
         }
         match (places(metric.unit), places(metric.display_unit)) {

@@ -88,7 +88,7 @@ impl schemars::JsonSchema for Further {
 
 /// Returns the statistics of a metric as in the summary, with its title as `header`.
 pub(crate) fn with_header(result: &MetricResult) -> Value {
-    let mut entry = serde_json::to_value(Entry::of(result)).unwrap_or_default();
+    let mut entry = serde_json::to_value(Entry::from_result(result)).unwrap_or_default();
     if let Some(members) = entry.as_object_mut() {
         members.insert("header".to_owned(), result.metric.header.into());
     }
@@ -105,7 +105,7 @@ pub(super) enum Average {
 }
 
 impl Entry<'_> {
-    pub(super) fn of(result: &MetricResult) -> Self {
+    pub(super) fn from_result(result: &MetricResult) -> Self {
         let finite = |value: f64| Some(value).filter(|value| value.is_finite());
         let Stats { avg, instant, distribution } = result.stats;
         let avg = instant.map(Average::Instant).or(finite(avg).map(Average::Number));

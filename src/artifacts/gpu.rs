@@ -198,7 +198,7 @@ impl Serialize for Metrics<'_> {
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn of(report: &'a GpuReport) -> Self {
+    pub(super) fn from_report(report: &'a GpuReport) -> Self {
         let exporters = report.exporters.iter();
         Self {
             summary: Summary {
@@ -207,28 +207,30 @@ impl<'a> Section<'a> {
                 start_time: local_time(report.window.start_ns),
                 end_time: local_time(report.window.end_ns),
             },
-            endpoints: exporters.map(|one| (display(&one.url), OfExporter::of(one))).collect(),
+            endpoints: exporters
+                .map(|one| (display(&one.url), OfExporter::from_exporter(one)))
+                .collect(),
             error_summary: [],
         }
     }
 }
 
 impl<'a> OfExporter<'a> {
-    fn of(exporter: &'a Exporter) -> Self {
+    fn from_exporter(exporter: &'a Exporter) -> Self {
         let mut keyed: Vec<(String, OfGpu<'_>)> = Vec::new();
         for entry in &exporter.gpus {
             let key = format!("gpu_{}", entry.gpu.gpu_index);
             let is_taken = keyed.iter().any(|(known, _)| *known == key);
             // An exporter may report the GPUs of several hosts.
             let key = if is_taken { format!("{key}_{}", entry.gpu.gpu_uuid) } else { key };
-            keyed.push((key, OfGpu::of(entry)));
+            keyed.push((key, OfGpu::from_entry(entry)));
         }
         Self { gpus: Keyed(keyed) }
     }
 }
 
 impl<'a> OfGpu<'a> {
-    fn of(entry: &'a GpuEntry) -> Self {
+    fn from_entry(entry: &'a GpuEntry) -> Self {
         let gpu = &entry.gpu;
         Self {
             gpu_index: gpu.gpu_index,
@@ -260,10 +262,10 @@ fn entry(metric: &GpuMetric) -> Entry<'_> {
 const COLUMNS: [&str; 6] = ["Endpoint", "GPU_Index", "GPU_Name", "GPU_UUID", "Platform", "Metric"];
 
 /// Returns a label of a GPU.
-type Place = fn(&Gpu) -> Option<&String>;
+type GpuLabel = fn(&Gpu) -> Option<&String>;
 
 /// The columns that are only written if a GPU has a value.
-const PLACES: [(&str, Place); 3] = [
+const PLACES: [(&str, GpuLabel); 3] = [
     ("Hostname", |gpu| gpu.hostname.as_ref()),
     ("Namespace", |gpu| gpu.namespace.as_ref()),
     ("Pod Name", |gpu| gpu.pod_name.as_ref()),
@@ -277,7 +279,7 @@ pub(super) fn write_csv(sections: &mut Sections<'_>, report: &GpuReport) -> io::
             exporter.gpus.iter().map(move |entry| (name.clone(), entry))
         })
     };
-    let has = |get: Place| entries().any(|(_, entry)| get(&entry.gpu).is_some());
+    let has = |get: GpuLabel| entries().any(|(_, entry)| get(&entry.gpu).is_some());
     let places: Vec<_> = PLACES.into_iter().filter(|(_, get)| has(*get)).collect();
     let names = places.iter().map(|(name, _)| *name);
     let header = COLUMNS.into_iter().chain(super::csv::STATISTICS).chain(names);

@@ -42,7 +42,7 @@ const SCHEMA_VERSION: &str = "1.4";
 
 /// Writes the summary, indented by two spaces.
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
-    pretty(out, &Summary::of(report))
+    pretty(out, &Summary::from_report(report))
 }
 
 /// The file.
@@ -172,7 +172,7 @@ pub(super) struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn of(report: &'a RunReport) -> Self {
+    fn from_report(report: &'a RunReport) -> Self {
         let RunReport { run, outcome, breakdowns, .. } = report;
         let metrics = |results| Metrics { results, developer_mode: run.settings.developer_mode };
         let groups = |groups: &'a [GroupResult]| {
@@ -193,22 +193,22 @@ impl<'a> Summary<'a> {
             by_tenant: groups(&breakdowns.by_tenant),
             tenants: breakdowns.tenants.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
-            phases: phases.map(|(index, phase)| Phase::of(index, phase, report)).collect(),
-            adaptive: adaptive::of(report),
+            phases: phases.map(|(index, phase)| Phase::new(index, phase, report)).collect(),
+            adaptive: adaptive::adaptive_loads(report),
             finish_reasons: report.finish_reasons.iter().collect(),
             response_notes: report.response_notes.iter().collect(),
             silences: report.silences.get(..MAX_SILENCES).unwrap_or(&report.silences),
             percentiles: report.percentiles(),
             prefix_cache: outcome.prefix_cache.as_ref(),
-            steady_state: Steady::of(
+            steady_state: Steady::new(
                 report.steady_state.as_ref(),
                 outcome.start_wall_ns,
                 run.settings.developer_mode,
             ),
             time_breakdown: outcome.time_breakdown.as_ref(),
-            telemetry_data: outcome.gpus.as_ref().map(gpu::Section::of),
+            telemetry_data: outcome.gpus.as_ref().map(gpu::Section::from_report),
             input_config: &run.input_config,
-            run_info: RunInfo::of(report),
+            run_info: RunInfo::from_report(report),
             shard: run.shard,
             start_at_ns: run.start_at_ns,
             agreement: run.agreement.as_ref(),
@@ -227,7 +227,7 @@ impl<'a> Summary<'a> {
             client_health: outcome.client_health.as_ref(),
             load_health: outcome.load_health,
             telemetry: outcome.telemetry.as_ref(),
-            warnings: Warning::of(report),
+            warnings: Warning::all_from_report(report),
             gates: report.gates(),
             server_metrics: ServerSide { conservation: report.conservation() },
         }
@@ -274,7 +274,7 @@ enum Steady<'a> {
 
 impl<'a> Steady<'a> {
     /// The steady state of results that began at `start_wall_ns`.
-    fn of(
+    fn new(
         found: Result<&'a SteadyState, &'a Unsteady>,
         start_wall_ns: u64,
         developer_mode: bool,
@@ -347,7 +347,7 @@ pub(super) struct RunInfo {
 }
 
 impl RunInfo {
-    fn of(report: &RunReport) -> Self {
+    fn from_report(report: &RunReport) -> Self {
         let run = &report.run;
         let member = run.member.as_ref();
         let variation = member.and_then(|member| member.variation.as_ref());
@@ -423,7 +423,8 @@ impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown =
             self.results.iter().filter(|result| result.metric.is_exported(self.developer_mode));
-        serializer.collect_map(shown.map(|result| (result.metric.tag.name(), Entry::of(result))))
+        serializer
+            .collect_map(shown.map(|result| (result.metric.tag.name(), Entry::from_result(result))))
     }
 }
 

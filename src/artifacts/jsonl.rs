@@ -44,7 +44,7 @@ impl Fragment {
         Self {
             opening: format!("\"{}\":{{\"value\":", metric.tag),
             closing: format!(",\"unit\":\"{}\"}}", metric.display_unit),
-            form: Form::of(metric),
+            form: Form::for_metric(metric),
         }
     }
 

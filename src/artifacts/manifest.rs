@@ -64,7 +64,7 @@ impl Manifest {
             aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
             prefix,
             run: run.clone(),
-            server_metrics: ServerMetricsSection::of(server_metrics),
+            server_metrics: ServerMetricsSection::from_files(server_metrics),
             end: None,
         }
     }
@@ -77,7 +77,7 @@ impl Manifest {
     ) -> Self {
         let end = End {
             outcome: report.outcome.clone(),
-            server_metrics: report.server_metrics.as_ref().map(ServerMetricsOutcome::of),
+            server_metrics: report.server_metrics.as_ref().map(ServerMetricsOutcome::from_metrics),
         };
         Self { end: Some(end), ..Self::running(&report.run, prefix, server_metrics) }
     }

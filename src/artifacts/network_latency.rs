@@ -143,13 +143,14 @@ mod tests {
 
     #[test]
     fn only_successful_lines_have_a_round_trip() {
-        let of = |text: &str| ProbeLine::parse(text.as_bytes()).map(|line| line.round_trip());
-        assert_eq!(of(r#"{"success":true,"rtt_ns":5}"#), Ok(Some(5)));
+        let round_trip =
+            |text: &str| ProbeLine::parse(text.as_bytes()).map(|line| line.round_trip());
+        assert_eq!(round_trip(r#"{"success":true,"rtt_ns":5}"#), Ok(Some(5)));
         // AIPerf writes null.
-        assert_eq!(of(r#"{"success":false,"rtt_ns":null}"#), Ok(None));
-        assert_eq!(of(r#"{"success":false,"rtt_ns":5}"#), Ok(None));
-        assert!(of(r#"{"success":true}"#).is_err());
-        assert!(of(r#"{"rtt_ns":5}"#).is_err());
+        assert_eq!(round_trip(r#"{"success":false,"rtt_ns":null}"#), Ok(None));
+        assert_eq!(round_trip(r#"{"success":false,"rtt_ns":5}"#), Ok(None));
+        assert!(round_trip(r#"{"success":true}"#).is_err());
+        assert!(round_trip(r#"{"rtt_ns":5}"#).is_err());
     }
 
     proptest! {

@@ -50,7 +50,7 @@ struct Entry<'a> {
 
 /// Where the entry of a request is, by its place in the file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct EntryPlace {
     session: u64,
     turn: usize,
     start: u64,
@@ -66,7 +66,7 @@ pub(super) struct Outputs {
     /// Number of bytes in the file.
     written: u64,
     buffer: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<EntryPlace>,
     failure: Option<io::Error>,
 }
 
@@ -79,7 +79,7 @@ impl Outputs {
         let file = UnnamedFile::in_directory(directory)
             .map_err(|why| ArtifactError::NotWritable { path: path.to_owned(), why })?;
         let rows = registry.rows().iter().filter(|metric| METRICS.contains(&metric.tag));
-        let forms = rows.map(|metric| (metric.tag, Form::of(metric))).collect();
+        let forms = rows.map(|metric| (metric.tag, Form::for_metric(metric))).collect();
         let (buffer, places) = (Vec::new(), Vec::new());
         Ok(Self { path: path.to_owned(), forms, file, written: 0, buffer, places, failure: None })
     }
@@ -122,7 +122,7 @@ impl Outputs {
         let before = self.buffer.len();
         serde_json::to_writer(&mut self.buffer, &entry)?;
         let bytes = self.buffer.len() - before;
-        self.places.push(Place { session, turn, start: self.written + before as u64, bytes });
+        self.places.push(EntryPlace { session, turn, start: self.written + before as u64, bytes });
         if self.buffer.len() >= BUFFER_BYTES { self.spill() } else { Ok(()) }
     }
 

@@ -16,7 +16,7 @@ use super::error::{ArtifactError, WriteFailure};
 use super::table::{self, Cell, Column, Rows, TableWriter};
 use super::{jsonl, replace};
 use crate::metrics::fields::{self, FIELDS, Field, FieldValue};
-use crate::metrics::metric::{Kind, RecordValues, Value};
+use crate::metrics::metric::{MetricKind, RecordValues, Value};
 use crate::metrics::tag;
 use crate::metrics::{Metric, Registry, ValueType};
 use crate::run::{RunDescription, RunReport};
@@ -94,7 +94,7 @@ impl RecordTable {
         let file = replace::beside(path).map_err(refuse)?;
         let table = TableWriter::begin(path, file, Rows::new("request", columns))
             .map_err(|error| refuse(std::io::Error::other(error)))?;
-        Ok(Self { table, sources, run: RunColumns::of(run), failure: None })
+        Ok(Self { table, sources, run: RunColumns::from_description(run), failure: None })
     }
 
     /// Collects a request with these `values` of metrics; `field` returns its fields. Returns whether
@@ -156,8 +156,10 @@ fn columns(registry: &Registry) -> Vec<(Source, Column)> {
     let developer_mode = registry.settings().developer_mode;
     let rows = registry.presentation().iter().filter_map(|at| registry.rows().get(*at));
     let metrics = rows.copied().filter(|metric| {
-        matches!(metric.kind, Kind::Record(_) | Kind::RecordList(_) | Kind::Count(_))
-            && jsonl::is_in_records(metric)
+        matches!(
+            metric.kind,
+            MetricKind::Record(_) | MetricKind::RecordList(_) | MetricKind::Count(_)
+        ) && jsonl::is_in_records(metric)
             && metric.is_exported(developer_mode)
     });
     columns.extend(metrics.map(|metric| match metric.tag {
@@ -183,7 +185,9 @@ fn of_metric(metric: &Metric) -> Column {
     let name = metric.tag.name();
     match metric.value_type {
         ValueType::IntList => Column::list(name).diverse(true),
-        _ if Form::of(metric) == Form::Int => Column::int(name).diverse(name.ends_with("_ns")),
+        _ if Form::for_metric(metric) == Form::Int => {
+            Column::int(name).diverse(name.ends_with("_ns"))
+        }
         _ => Column::double(name).diverse(true),
     }
 }
@@ -218,9 +222,9 @@ fn file_metadata(sources: &[Source], report: &RunReport) -> table::Metadata {
         metadata.push((key, json(health)));
     }
     for result in exported(report, &report.results) {
-        if !matches!(result.metric.kind, Kind::Record(_) | Kind::RecordList(_)) {
+        if !matches!(result.metric.kind, MetricKind::Record(_) | MetricKind::RecordList(_)) {
             let key = format!("aiperf.metric.{}", result.metric.tag);
-            metadata.push((key, json(&Entry::of(result))));
+            metadata.push((key, json(&Entry::from_result(result))));
         }
     }
     metadata

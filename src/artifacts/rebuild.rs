@@ -249,7 +249,7 @@ pub(crate) fn rebuild_with(
     let mut gathered = Gathered::new(&registry, &run, &store);
     let paths = end.as_ref().map_or(&[][..], |end| end.outcome.adaptive.as_slice());
     gathered.ledger = gathered.ledger.with_levels(paths);
-    let mut seen = Seen::of([layout.records.as_path()], &store);
+    let mut seen = Seen::in_files([layout.records.as_path()], &store);
     let (repeated, mut notes) = records.read(&registry, &mut seen, |record, _| {
         gathered.take(record);
         if let Some(observe) = &mut wanted.observe {
@@ -277,7 +277,9 @@ pub(crate) fn rebuild_with(
         layout: &layout,
         outcome: server_side.as_ref(),
         first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
-        limits: has_ended.then(|| ClientLimits::of(&gathered.ledger.profiling)).flatten(),
+        limits: has_ended
+            .then(|| ClientLimits::from_accumulator(&gathered.ledger.profiling))
+            .flatten(),
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
@@ -293,7 +295,7 @@ pub(crate) fn rebuild_with(
         registry,
         origins: vec![RowOrigin::new(String::new(), &layout, gathered.records, repeated)],
     };
-    let coverage = Coverage::of(&gathered, of_run);
+    let coverage = Coverage::from_gathered(&gathered, of_run);
     let profiling = gathered.ledger.profiling;
     let written = Vec::new();
     Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows, coverage })
@@ -319,7 +321,7 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    fn of(gathered: &Gathered, of_run: Option<u64>) -> Self {
+    fn from_gathered(gathered: &Gathered, of_run: Option<u64>) -> Self {
         Self { requests: gathered.spans.len() as u64, records: gathered.records, of_run }
     }
 
@@ -388,7 +390,7 @@ struct Line {
     /// The tenant that sent it, if tenants shared the load.
     tenant: Option<Arc<str>>,
     /// Place in its session, if the line has it.
-    place: Option<Place>,
+    place: Option<RequestPlace>,
     /// Why its output ended, if the server reported that.
     finish_reason: Option<String>,
     /// What was unusual about its response.
@@ -398,7 +400,7 @@ struct Line {
 }
 
 /// The place of a request in its session.
-struct Place {
+struct RequestPlace {
     session: u64,
     correlation_id: Uuid,
     ancestry: Option<Ancestry>,
@@ -542,7 +544,7 @@ mod tests {
     fn overlapping_requests_are_counted() {
         let most = |spans: &[(u64, u64)]| {
             let spans = spans.iter().map(|(start, end)| Span { start: *start, end: *end });
-            most_at_once(&Column::of(Store::default(), spans))
+            most_at_once(&Column::from_values(Store::default(), spans))
         };
         assert_eq!(most(&[]), 0);
         assert_eq!(most(&[(0, 10), (10, 20)]), 1);

@@ -38,7 +38,7 @@ impl SearchFile {
         has_ended: bool,
     ) -> Result<PathBuf, WriteFailure> {
         let end = has_ended.then(|| history.end());
-        write_whole(&self.0, |out| pretty(out, &SearchHistory::of(history, end)))
+        write_whole(&self.0, |out| pretty(out, &SearchHistory::new(history, end)))
     }
 }
 
@@ -283,7 +283,7 @@ pub(super) struct KnownLimit {
 
 impl<'a> SearchHistory<'a> {
     /// Describes a search; `end` is why it ended.
-    fn of<S: Described>(history: &'a History<S>, end: Option<End>) -> Self {
+    fn new<S: Described>(history: &'a History<S>, end: Option<End>) -> Self {
         let feasible = history.points.iter().filter(|point| point.is_feasible).count();
         let best = S::best(history).into_iter().map(|point| Trial {
             iteration_idx: point.variation.index,
@@ -294,7 +294,7 @@ impl<'a> SearchHistory<'a> {
             pareto_rank: 0,
         });
         let best: Vec<Trial<'_>> = best.collect();
-        let iterations = history.points.iter().map(|point| TriedCell::of(history, point));
+        let iterations = history.points.iter().map(|point| TriedCell::new(history, point));
         let mut file = Self {
             config: S::settings(history),
             iterations: iterations.collect(),
@@ -312,7 +312,7 @@ impl<'a> SearchHistory<'a> {
 }
 
 impl<'a> TriedCell<'a> {
-    fn of<S: Described>(history: &History<S>, point: &'a Point<S::Tried>) -> Self {
+    fn new<S: Described>(history: &History<S>, point: &'a Point<S::Tried>) -> Self {
         let observed = history.filters.iter().zip(&point.observed);
         Self {
             iteration_idx: point.variation.index,
@@ -411,7 +411,7 @@ impl Described for search::Config {
     fn shown(history: &search::History, tried: &search::Tried) -> Option<Shown> {
         let evidence = history.filters.iter().zip(&tried.level.evidence).map(|(filter, found)| {
             let ends = found.interval(filter, tail(history.confidence));
-            let basis = Condition::of(filter).basis;
+            let basis = Condition::from_filter(filter).basis;
             Evidence {
                 condition: filter.key(),
                 basis,
@@ -432,7 +432,7 @@ impl Described for search::Config {
 
     fn add_limit<'a>(file: &mut SearchHistory<'a>, history: &'a search::History) {
         let [below, above] =
-            history.neighbours().map(|point| point.map(|point| TriedCell::of(history, point)));
+            history.neighbours().map(|point| point.map(|point| TriedCell::new(history, point)));
         let feasible = history.feasible_max().map(|point| Feasible {
             value: point.tried.load,
             iteration_idx: point.variation.index,

@@ -53,7 +53,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(conversation: &'a SessionConversation, work: &'a Work) -> Self {
+    fn new(conversation: &'a SessionConversation, work: &'a Work) -> Self {
         Self {
             conversation_id: &conversation.name,
             x_correlation_id: conversation.id.to_string(),
@@ -69,14 +69,14 @@ impl<'a> Part<'a> {
 
 impl<'a> SessionLine<'a> {
     /// Returns the line of a session; `None` without requests.
-    fn of(session: &'a Session) -> Option<Self> {
+    fn from_session(session: &'a Session) -> Option<Self> {
         let Session { number, work, conversations } = session;
         let root = conversations.first()?;
         let several = conversations.iter().filter(|_| conversations.len() > 1);
         Some(Self {
             session_num: *number,
-            whole: Part::of(root, work),
-            conversations: several.map(|one| Part::of(one, &one.work)).collect(),
+            whole: Part::new(root, work),
+            conversations: several.map(|one| Part::new(one, &one.work)).collect(),
         })
     }
 }
@@ -115,9 +115,9 @@ impl schemars::JsonSchema for SessionMetrics<'_> {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        use crate::metrics::metric::Kind;
+        use crate::metrics::metric::MetricKind;
         super::schema::by_tag::<Measurement>(generator, |metric| {
-            matches!(metric.kind, Kind::OfSession(_))
+            matches!(metric.kind, MetricKind::OfSession(_))
         })
     }
 }
@@ -129,7 +129,7 @@ pub(super) fn write(path: &Path, report: &RunReport) -> Result<Option<PathBuf>, 
     let lines = |out: &mut dyn io::Write| {
         let mut out = Output::new(out, path)?;
         for session in sessions.iter() {
-            if let Some(line) = SessionLine::of(&session) {
+            if let Some(line) = SessionLine::from_session(&session) {
                 serde_json::to_writer(&mut out, &line)?;
                 out.write_all(b"\n")?;
             }

@@ -81,7 +81,7 @@ impl ArtifactSet {
             prefix: config.prefix.clone(),
             server_metrics: config.server_metrics.clone(),
             endpoint_type: run.endpoint.name,
-            phases: PhaseLabels::of(&run.setup.phases),
+            phases: PhaseLabels::from_phases(&run.setup.phases),
             errors: ArrivalErrors::default(),
             of_records,
             has_sessions: config.export_level >= ExportLevel::Records,

@@ -54,9 +54,9 @@ impl SweepFiles {
     /// Writes all files.
     pub(crate) fn write(&self, results: &Results) -> Result<Vec<PathBuf>, WriteFailure> {
         let cells: Vec<Combination<'_>> =
-            results.cells.iter().map(|cell| Combination::of(results, cell)).collect();
+            results.cells.iter().map(|cell| Combination::new(results, cell)).collect();
         let mut written = vec![
-            write_whole(&self.json, |out| pretty(out, &Summary::of(results, &cells)))?,
+            write_whole(&self.json, |out| pretty(out, &Summary::new(results, &cells)))?,
             write_whole(&self.csv, |out| write_csv(out, results, &cells))?,
             table::write(&self.table, results)?,
             write_whole(&self.cells, |out| cells::write(out, results))?,

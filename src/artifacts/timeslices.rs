@@ -63,7 +63,7 @@ impl Serialize for One {
             map.serialize_entry("is_complete", &false)?;
         }
         for result in results {
-            map.serialize_entry(result.metric.tag.name(), &Entry::of(result))?;
+            map.serialize_entry(result.metric.tag.name(), &Entry::from_result(result))?;
         }
         map.end()
     }

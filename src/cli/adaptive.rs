@@ -106,7 +106,7 @@ impl AdaptiveArgs {
         }
         let default = if has_rate { Control::RequestRate } else { Control::Concurrency };
         let condition = |filter: &Filter| {
-            let metric = from.of(filter.metric);
+            let metric = from.judged_metric(filter.metric);
             Filter { metric, ..filter.clone() }.to_string().into()
         };
         Ok(Some(Adaptive {

@@ -182,7 +182,7 @@ fn settings(
     let mut settings: Vec<Setting> = Vec::new();
     let mut substitution = Substitution::new(environment);
     let mut add = |key: &str, value: Value| {
-        let value = substitution.of(value).map_err(|why| format!("{key}: {why}"))?;
+        let value = substitution.substitute(value).map_err(|why| format!("{key}: {why}"))?;
         let setting = setting(key, value, profile)?;
         if settings.iter().any(|other| subject(&other.long) == subject(&setting.long)) {
             return Err(format!("{key} is set twice; remove one of the two"));
@@ -211,7 +211,7 @@ fn of_aiperf(
     profile: &Command,
     environment: Environment<'_>,
 ) -> Result<Vec<Setting>, String> {
-    let document = Substitution::new(environment).of(document)?;
+    let document = Substitution::new(environment).substitute(document)?;
     let mut settings = Vec::new();
     for aiperf::Mapped { flag, path, value } in aiperf::mapped(document)? {
         // A feature that aiperf does not have is off anyway.

@@ -58,7 +58,7 @@ pub(super) fn config(
         let own = listed.iter().find(|own| phase.name.as_ref() == Some(&own.name));
         let drawing = Drawing {
             flags: own.map_or(flags, |own| &own.flags),
-            given: own.map_or(given, |own| given.of(&own.matches)),
+            given: own.map_or(given, |own| given.with_matches(&own.matches)),
             stop: phase.stop,
             in_flight: phase.concurrency.map(|limit| limit.most),
             is_warmup_of_run: own.is_none() && phase.kind == PhaseKind::Warmup,

@@ -19,7 +19,7 @@ impl<'a> Given<'a> {
     }
 
     /// The same flags in `matches` of another command line.
-    pub(super) const fn of(self, matches: &'a ArgMatches) -> Self {
+    pub(super) const fn with_matches(self, matches: &'a ArgMatches) -> Self {
         Self { matches, ..self }
     }
 

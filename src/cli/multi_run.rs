@@ -9,7 +9,7 @@ use super::sweep::{self, CellOf};
 use super::value::{above_zero, choice, positive, seconds};
 use crate::artifacts::ExportLevel;
 use crate::config::ConfigError;
-use crate::metrics::metric::{Kind, Objective, Statistic};
+use crate::metrics::metric::{MetricKind, Objective, Statistic};
 use crate::metrics::objective::find;
 use crate::metrics::{MetricTag, Registry};
 use crate::multi_run::Config;
@@ -165,7 +165,7 @@ fn convergence(args: &MultiRunArgs, metric: MetricTag) -> Result<convergence::Co
     let given = args.convergence_stat.as_ref().map(|name| name.to_ascii_lowercase());
     let statistic = given.unwrap_or_else(|| Statistic::Avg.to_string());
     let has_it = Statistic::named(&statistic).zip(row).is_some_and(|(it, row)| row.has(it));
-    let is_of_requests = row.is_some_and(|row| matches!(row.kind, Kind::Record(_)));
+    let is_of_requests = row.is_some_and(|row| matches!(row.kind, MetricKind::Record(_)));
     let (flag, why) = match mode {
         Mode::Distribution if args.convergence_stat.is_some() => (
             "--convergence-stat",

@@ -182,10 +182,10 @@ fn refused(why: String) -> ConfigError {
 fn flag<'a>(key: &str, command: &'a Command) -> Result<&'a str, String> {
     let unknown = || format!("{key:?} is not a setting of a phase; use kind, seamless or a flag");
     let profile = command.find_subcommand("profile").ok_or_else(unknown)?;
-    let is_it = |argument: &&Arg| {
+    let has_name = |argument: &&Arg| {
         argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&key))
     };
-    let Some(argument) = profile.get_arguments().find(is_it) else {
+    let Some(argument) = profile.get_arguments().find(has_name) else {
         let known = profile.get_arguments().filter(|argument| is_of_phase(argument, profile));
         let similar = setting::similar(key, known.filter_map(Arg::get_long));
         let hint = similar.first().map_or_else(

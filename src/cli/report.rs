@@ -89,7 +89,7 @@ impl ReportArgs {
             judge: self.gates.config(),
             percentiles: resolve::percentiles(&self.percentiles)?,
             page: self.page.html,
-            auto_plot: AutoPlot::of(self.auto_plot, self.plot_required),
+            auto_plot: AutoPlot::new(self.auto_plot, self.plot_required),
             tables: self.tables,
             files: self.files,
             mlflow: self.mlflow.config(environment)?.map(Box::new),

@@ -67,7 +67,7 @@ pub(super) fn run_config(
     let mut objectives = search::objectives(&flags.input.goodput, &flags.search)?;
     let mut multi_run = multi_run::config(flags, &objectives, given, cell)?;
     for objective in &mut objectives {
-        objective.tag = from.of(objective.tag);
+        objective.tag = from.judged_metric(objective.tag);
     }
     multi_run.count_latencies(from);
     let Tenants { tenants: shared_by, rate, concurrency } = tenants::config(flags)?;
@@ -147,7 +147,7 @@ pub(super) fn run_config(
 fn add_limited_percentiles(config: &mut RunConfig) {
     let of_gates = config.judge.gates.iter().filter_map(Gate::percentile);
     let adaptive = config.schedule.phases.iter().filter_map(|phase| phase.adaptive.as_ref());
-    let of_conditions = adaptive.flat_map(|it| Conditions::of(it).percentiles());
+    let of_conditions = adaptive.flat_map(|it| Conditions::from_adaptive(it).percentiles());
     let others = config.multi_run.percentiles().chain(of_conditions);
     let limited = of_gates.chain(others).collect::<Vec<_>>();
     config.metrics.add_percentiles(limited);
@@ -240,7 +240,7 @@ fn settings(
         fixed_schedule: false,
         server_timing: endpoint.server_timing != TimingMode::Off,
         context_overflow: match environment.get("AIPERF_AGENTX_CONTEXT_OVERFLOW_SUBSTRINGS") {
-            Some(list) => ContextOverflow::of(list.split(',')),
+            Some(list) => ContextOverflow::with_texts(list.split(',')),
             None => defaults.context_overflow,
         },
         skips_context_overflows: false,
@@ -341,7 +341,7 @@ fn auto_plot(output: &OutputArgs, recipe: Option<Recipe>) -> Result<AutoPlot, Co
                    --no-auto-plot";
         return Err(ConfigError::flag("--auto-plot", why));
     }
-    Ok(AutoPlot::of(is_asked, output.plot_required))
+    Ok(AutoPlot::new(is_asked, output.plot_required))
 }
 
 /// The gates; neither a search, which judges loads by objectives, nor a shard can have any.

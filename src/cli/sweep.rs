@@ -145,7 +145,7 @@ type Combined<'a> = Vec<&'a [(String, Value)]>;
 
 impl Sweep {
     /// The sweep that `arguments` ask for; `None` if they contain neither lists nor scenarios.
-    pub(super) fn of(
+    pub(super) fn from_arguments(
         arguments: &[OsString],
         command: &Command,
     ) -> Result<Option<Self>, ConfigError> {
@@ -237,10 +237,10 @@ impl Sweep {
                 }
                 if flag.is_switch {
                     let name = format!("--{}", flag.name);
-                    let is_it = |argument: &OsString| {
+                    let is_this_flag = |argument: &OsString| {
                         argument.to_str().is_some_and(|it| it.split('=').next() == Some(&name))
                     };
-                    common.retain(|argument| !is_it(argument));
+                    common.retain(|argument| !is_this_flag(argument));
                 }
                 flags.push(given);
             }
@@ -288,14 +288,14 @@ pub(super) fn parameter(flag: &str, path: &str) -> Parameter {
 /// files.
 pub(super) fn swept(name: &str) -> Result<&'static Varied, String> {
     let wanted = name.trim_start_matches('-').replace('-', "_");
-    let is_it = |Varied { flag, path, .. }: &&Varied| {
+    let is_of_flag = |Varied { flag, path, .. }: &&Varied| {
         let names = [path.as_str(), path.trim_end_matches(".mean")];
         flag.replace('-', "_") == wanted
             || names.contains(&&*wanted)
             || path.strip_prefix("phases.profiling.") == Some(&*wanted)
             || wanted.strip_prefix("phases.profiling.") == Some(&*flag.replace('-', "_"))
     };
-    varied().iter().find(is_it).ok_or_else(|| {
+    varied().iter().find(is_of_flag).ok_or_else(|| {
         let flags: Vec<&str> = varied().iter().map(|it| it.flag).collect();
         format!("{name:?} cannot be varied; use one of {}", flags.join(", "))
     })
@@ -310,14 +310,14 @@ struct VariedFlag {
 /// The flag with the name or alias `key`, written with dashes or underscores.
 fn varied_flag(key: &str, profile: &Command) -> Result<VariedFlag, String> {
     let wanted = key.trim().trim_start_matches('-').replace('_', "-");
-    let is_it = |argument: &&clap::Arg| {
+    let has_long = |argument: &&clap::Arg| {
         argument
             .get_long_and_visible_aliases()
             .is_some_and(|names| names.contains(&wanted.as_str()))
     };
     let argument = profile
         .get_arguments()
-        .find(is_it)
+        .find(has_long)
         .ok_or_else(|| format!("{key:?} is not a flag of aiperf profile"))?;
     let name = argument.get_long().unwrap_or_default();
     let is_of_group = |group: &str| {
@@ -399,8 +399,8 @@ fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, C
 
 /// Parses pairs of input and output lengths, separated by `:`, or by `/` as in AIPerf.
 fn pairs(list: &str) -> Option<Axis> {
-    let of = |name: &str| varied().iter().find(|it| it.flag == name);
-    let (isl, osl) = (of("isl")?, of("osl")?);
+    let varied_flag = |name: &str| varied().iter().find(|it| it.flag == name);
+    let (isl, osl) = (varied_flag("isl")?, varied_flag("osl")?);
     let parameters = vec![(isl.flag, isl.path.as_str()), (osl.flag, osl.path.as_str())];
     let values = list.split(',').map(|pair| {
         let (input, output) = pair.split_once([':', '/'])?;

@@ -30,11 +30,11 @@ pub(super) fn lengths(tenants: &[Tenant]) -> Vec<TenantLengths> {
     if !tenants.iter().any(has_own) {
         return Vec::new();
     }
-    let of = |tenant: &Tenant| TenantLengths {
+    let lengths_of = |tenant: &Tenant| TenantLengths {
         name: tenant.traffic.name.clone(),
         load: tenant.traffic.load,
         input_tokens: tenant.input_tokens.clone(),
         output_tokens: tenant.output_tokens.clone(),
     };
-    tenants.iter().map(of).collect()
+    tenants.iter().map(lengths_of).collect()
 }

@@ -75,7 +75,7 @@ impl HostWatch {
         let watched = self.thread.join().ok()??;
         let machine = Machine::this();
         let activity = HostActivity {
-            frequency_mhz: Frequency::of(&watched.frequencies),
+            frequency_mhz: Frequency::from_readings(&watched.frequencies),
             ..HostActivity::between(
                 &watched.before,
                 &watched.after,

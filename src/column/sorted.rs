@@ -24,7 +24,7 @@ impl<T: Fixed> Sorted<T> {
         while values.peek().is_some() {
             run.extend(values.by_ref().take(RUN));
             run.sort_by_key(key);
-            runs.push(Column::of(store.clone(), run.drain(..)));
+            runs.push(Column::from_values(store.clone(), run.drain(..)));
         }
         Self { runs, key }
     }

@@ -24,7 +24,7 @@ fn blocks_beyond_the_limit_are_read_from_the_file() {
     // Room for two blocks.
     let store = Store::spilling_to(directory.path().to_owned(), 2 * BLOCK * 8);
     let values = || (0..5 * BLOCK + 3).map(|value| value as f64 / 8.0);
-    let column = Column::of(store.clone(), values());
+    let column = Column::from_values(store.clone(), values());
     assert_eq!(store.sizes(), (2 * BLOCK * 8, 3 * BLOCK as u64 * 8));
     assert_eq!(column.len(), 5 * BLOCK + 3);
     assert!(column.iter().eq(values()));
@@ -37,7 +37,7 @@ fn blocks_beyond_the_limit_are_read_from_the_file() {
 #[test]
 fn parts_may_cross_blocks() {
     let (_directory, store) = file_only();
-    let column = Column::of(store, (0..2 * BLOCK + 10).map(|value| value as u32));
+    let column = Column::from_values(store, (0..2 * BLOCK + 10).map(|value| value as u32));
     let part = |range: Range<usize>| column.at(range);
     assert_eq!(part(BLOCK - 1..BLOCK + 1), [4095, 4096]);
     assert_eq!(part(2 * BLOCK - 1..2 * BLOCK + 1), [8191, 8192]);
@@ -51,7 +51,7 @@ fn values_stay_in_memory_if_the_file_cannot_be_created() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::spilling_to(directory.path().join("missing"), 0);
     let values = || (0..=2 * BLOCK).map(|value| value as u64);
-    let column = Column::of(store.clone(), values());
+    let column = Column::from_values(store.clone(), values());
     assert!(column.iter().eq(values()));
     assert_eq!(store.sizes(), (2 * BLOCK * 8, 0));
 }

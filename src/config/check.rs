@@ -174,8 +174,9 @@ impl RunConfig {
             else {
                 continue;
             };
-            let missing =
-                Conditions::of(load).metrics().find(|metric| registry.position(*metric).is_none());
+            let missing = Conditions::from_adaptive(load)
+                .metrics()
+                .find(|metric| registry.position(*metric).is_none());
             if let Some(metric) = missing {
                 let why = format!(
                     "the run does not have {metric}, so that no load would meet the condition; add \
@@ -267,7 +268,9 @@ impl RunConfig {
     /// Checks that the run can have what its gates limit, and decide what ends it early.
     fn check_gates(&self) -> Result<(), ConfigError> {
         let gates = &self.judge.gates;
-        if self.judge.stop_when.contains(&StopWhen::Decided) && EarlyDecision::of(gates).is_none() {
+        if self.judge.stop_when.contains(&StopWhen::Decided)
+            && EarlyDecision::for_gates(gates).is_none()
+        {
             let why = "decided requires a gate that can be tested before the end: on a mean, a \
                        percentile, a rate or a share of requests, such as \
                        --gate time_to_first_token:p99<=250ms";
@@ -349,7 +352,7 @@ impl RunConfig {
             match (&phase.load, phase.concurrency) {
                 (LoadPattern::Rate(_), _) => {}
                 (LoadPattern::ClosedLoop, Some(limit)) if self.schedule.shard.is_none() => {
-                    let slots = Apportionment::of(&tenants, limit.most.min(MAX_APPORTIONED));
+                    let slots = Apportionment::apportion(&tenants, limit.most.min(MAX_APPORTIONED));
                     if let Some(at) = slots.iter().position(|slots| *slots == 0) {
                         let name = &tenants[at].name;
                         return refuse(format!(

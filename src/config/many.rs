@@ -73,7 +73,9 @@ impl RunConfig {
         if member.trial > 0 && !self.multi_run.repeats_warmup {
             config.schedule.phases.retain(|phase| phase.kind != PhaseKind::Warmup);
         }
-        if let Some(load) = member.variation.as_ref().and_then(|cell| Load::of(&cell.values)) {
+        if let Some(load) =
+            member.variation.as_ref().and_then(|cell| Load::from_values(&cell.values))
+        {
             config.grow(load, member.trial);
         }
         if self.multi_run.varies_seed {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(base: &str) -> String {
+    fn metrics_url(base: &str) -> String {
         of_server(&urls::parse(base).unwrap(), "/v1/chat/completions").expose().to_string()
     }
 
@@ -86,12 +86,15 @@ mod tests {
             "http://h/v1/chat/completions",
             "http://h/v1/chat/completions/?api-version=1",
         ] {
-            assert_eq!(of(base), "http://h/metrics", "{base}");
+            assert_eq!(metrics_url(base), "http://h/metrics", "{base}");
         }
-        assert_eq!(of("http://h:81/gateway/v1"), "http://h:81/gateway/metrics");
-        assert_eq!(of("http://h/gateway"), "http://h/gateway/metrics");
-        assert_eq!(of("http://u:p@h/v1"), "http://u:p@h/metrics");
-        assert_eq!(of("http://h/xv1/chat/completions"), "http://h/xv1/chat/completions/metrics");
+        assert_eq!(metrics_url("http://h:81/gateway/v1"), "http://h:81/gateway/metrics");
+        assert_eq!(metrics_url("http://h/gateway"), "http://h/gateway/metrics");
+        assert_eq!(metrics_url("http://u:p@h/v1"), "http://u:p@h/metrics");
+        assert_eq!(
+            metrics_url("http://h/xv1/chat/completions"),
+            "http://h/xv1/chat/completions/metrics"
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl FromStr for ShardChoice {
             rest => {
                 let count = rest.strip_prefix('/').and_then(|count| count.trim().parse().ok());
                 let count = count.ok_or("expected auto, or auto/N with the number of shards")?;
-                Some(Shard::of(0, count)?.count())
+                Some(Shard::checked(0, count)?.count())
             }
         };
         Ok(Self::Auto { count })
@@ -137,7 +137,7 @@ pub fn task(count: Option<u64>, environment: Environment<'_>) -> Result<Task, St
             ));
         }
     };
-    let shard = Shard::of(first.index, count).map_err(|why| format!("{first}: {why}"))?;
+    let shard = Shard::checked(first.index, count).map_err(|why| format!("{first}: {why}"))?;
     Ok(Task { shard, attempt: attempt(environment) })
 }
 

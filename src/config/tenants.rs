@@ -107,8 +107,9 @@ impl Tenants {
         let beside = path.parent().unwrap_or(Path::new(""));
         for tenant in &mut tenants.tenants {
             if let Some(directory) = &tenant.alone {
-                let of = |why: String| format!("tenant {:?}: {why}", tenant.traffic.name);
-                tenant.alone_latency_ms = Some(latency(&beside.join(directory)).map_err(of)?);
+                let of_tenant = |why: String| format!("tenant {:?}: {why}", tenant.traffic.name);
+                tenant.alone_latency_ms =
+                    Some(latency(&beside.join(directory)).map_err(of_tenant)?);
             }
         }
         Ok(tenants)

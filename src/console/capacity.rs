@@ -69,7 +69,7 @@ const fn name(curve: &ServiceCurve) -> &'static str {
 /// Describes the coefficients of the curve with their intervals.
 fn terms(model: &Model) -> String {
     let terms = model.terms();
-    let of = |at: usize, decimals: usize| {
+    let column = |at: usize, decimals: usize| {
         let Some(Bounded { value, low, high }) = terms.get(at) else { return String::new() };
         format!("{value:.decimals$} ({low:.decimals$} to {high:.decimals$})")
     };
@@ -77,18 +77,18 @@ fn terms(model: &Model) -> String {
     let may_be_none = |at: usize| terms.get(at).is_some_and(|term| term.low <= 0.0);
     match model.curve {
         ServiceCurve::Scalability(_) if may_be_none(1) && may_be_none(2) => {
-            format!("{} ms, which is not shown to depend on the requests in flight", of(0, 2))
+            format!("{} ms, which is not shown to depend on the requests in flight", column(0, 2))
         }
         ServiceCurve::Scalability(_) => format!(
             "{} ms for a request alone, contention {}, coherency {}",
-            of(0, 2),
-            of(1, 5),
-            of(2, 7)
+            column(0, 2),
+            column(1, 5),
+            column(2, 7)
         ),
         ServiceCurve::Slots { slots, .. } if model.still_growing().is_some() => {
-            format!("at least {slots:.1}, of {} ms", of(1, 2))
+            format!("at least {slots:.1}, of {} ms", column(1, 2))
         }
-        ServiceCurve::Slots { .. } => format!("{} of {} ms", of(0, 1), of(1, 2)),
+        ServiceCurve::Slots { .. } => format!("{} of {} ms", column(0, 1), column(1, 2)),
     }
 }
 

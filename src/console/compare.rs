@@ -203,12 +203,12 @@ fn part_cells(row: &PartRow) -> Shown {
             (format!("{} to {}", signed(low), signed(high)), finding)
         }
     };
-    let of = |metric: &str| format!("{metric}: {} (ms)", row.stage.title());
+    let header = |metric: &str| format!("{metric}: {} (ms)", row.stage.title());
     Shown {
-        short: of(Registry::row(row.metric).map_or("", |metric| metric.short_header)),
+        short: header(Registry::row(row.metric).map_or("", |metric| metric.short_header)),
         cells: [
             String::new(),
-            of(row.metric.name()),
+            header(row.metric.name()),
             value(row.base_ms),
             value(row.new_ms),
             row.difference_ms.map_or_else(|| "N/A".to_owned(), signed),
@@ -371,13 +371,13 @@ fn conclusion(cells: &[Comparison]) -> String {
             .to_owned();
     }
     let names = |finding| {
-        let of = |one: &Comparison| {
+        let row = |one: &Comparison| {
             let rows = one.compared.rows.iter();
             let found = rows.filter(|row| row.decides && row.finding == finding);
             let names: Vec<String> = found.map(name).collect();
             (!names.is_empty()).then(|| of_cell(one, &names.join(", ")))
         };
-        cells.iter().filter_map(of).collect::<Vec<_>>().join("; ")
+        cells.iter().filter_map(row).collect::<Vec<_>>().join("; ")
     };
     match cells.iter().map(|one| one.compared.outcome).max() {
         Some(Conclusion::Regression) => format!("Regression: {}.", names(Finding::Regression)),
@@ -431,7 +431,7 @@ mod tests {
             (tag::OUTPUT_TOKEN_THROUGHPUT, "avg", "tokens/sec", 1231.3004),
         ];
         compared.rows = rows.map(row).into();
-        let of = |port: u64, concurrency: u64| {
+        let run_at = |port: u64, concurrency: u64| {
             let url = format!("http://localhost:{port}/");
             let endpoint = json!({"url": format!("{url}metrics"), "is_discovered": true});
             json!({
@@ -452,7 +452,7 @@ mod tests {
             runs: [1, 1],
             different_loads: Vec::new(),
             compared,
-            differences: differences(&of(9110, 1), &of(9112, 2)),
+            differences: differences(&run_at(9110, 1), &run_at(9112, 2)),
         }
     }
 

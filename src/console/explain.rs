@@ -13,7 +13,7 @@ use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::multi_run::GroupResults;
 use crate::redact::printable;
 use crate::run::RunReport;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::server_metrics::store::{EndpointStore, Values};
 use crate::server_metrics::watch;
@@ -45,11 +45,11 @@ pub(crate) struct Request {
 
 impl Request {
     /// Returns that of a request; `None` if it failed.
-    pub(crate) fn of(observation: &Observation) -> Option<Self> {
+    pub(crate) fn from_observation(observation: &Observation) -> Option<Self> {
         Some(Self {
             start_wall_ns: observation.start_wall_ns,
             latency_ns: observation.values.scalar(tag::REQUEST_LATENCY)?,
-            longest_gap: Gaps::of(observation).and_then(|gaps| gaps.longest()),
+            longest_gap: Gaps::between_events(observation).and_then(|gaps| gaps.longest()),
         })
     }
 }
@@ -66,12 +66,12 @@ pub(crate) struct Slow {
 
 impl Slow {
     /// Returns what is shown of a request.
-    pub(crate) fn of(observation: &Observation) -> Self {
+    pub(crate) fn from_observation(observation: &Observation) -> Self {
         Self {
             start_wall_ns: observation.start_wall_ns,
             end_wall_ns: observation.end_wall_ns,
             values: OF_REQUEST.map(|(tag, ..)| observation.values.scalar(tag)),
-            longest_gap_ns: Gaps::of(observation)
+            longest_gap_ns: Gaps::between_events(observation)
                 .and_then(|gaps| gaps.longest())
                 .map(|(gap, _)| gap),
         }
@@ -87,7 +87,7 @@ impl Slow {
 /// throughput first.
 #[must_use]
 pub(crate) fn causes(report: &RunReport, requests: &[Request]) -> Vec<String> {
-    causes::of(report, requests)
+    causes::causes(report, requests)
 }
 
 /// Renders what limits a run with these successful `requests`, of which `slow` are the slowest, the slowest
@@ -154,7 +154,7 @@ fn largest_part(report: &RunReport) -> Option<String> {
             ));
         }
     };
-    let latency = division.of(tag::REQUEST_LATENCY)?;
+    let latency = division.get(tag::REQUEST_LATENCY)?;
     let part = latency.parts.iter().max_by(|a, b| a.mean_ms.total_cmp(&b.mean_ms))?;
     Some(format!(
         "Of the mean request latency of {} ms, the largest part is {}: {} ms ({:.0}%).",
@@ -207,7 +207,7 @@ fn slowest(report: &RunReport, slow: &[Slow], style: Style) -> String {
 fn around(metrics: &ServerMetrics, slow: &[Slow], style: Style) -> String {
     let families = watch::families(&metrics.report);
     let gauges = families.iter().flat_map(|(_, shown)| shown);
-    let gauges = gauges.filter(|shown| shown.metric.kind == Kind::Gauge);
+    let gauges = gauges.filter(|shown| shown.metric.kind == SeriesKind::Gauge);
     let rows: Vec<Vec<Cell>> = gauges
         .map(|shown| {
             let series = &shown.metric.series;
@@ -236,7 +236,7 @@ fn around(metrics: &ServerMetrics, slow: &[Slow], style: Style) -> String {
 /// Returns the highest value of a gauge's series while a request ran, including that of the scrape
 /// before it.
 fn highest(endpoints: &[EndpointStore], metric: &MetricReport, during: &Slow) -> Option<f64> {
-    let of = |endpoint: &EndpointStore| {
+    let queue_of = |endpoint: &EndpointStore| {
         let times = || endpoint.scrapes().iter().map(|scrape| scrape.first_byte_ns);
         let from = times().rposition(|at| at <= during.start_wall_ns).unwrap_or(0);
         let until = times().filter(|at| *at <= during.end_wall_ns).count();
@@ -249,5 +249,5 @@ fn highest(endpoints: &[EndpointStore], metric: &MetricReport, during: &Slow) ->
         });
         values.max_by(f64::total_cmp)
     };
-    endpoints.iter().filter_map(of).max_by(f64::total_cmp)
+    endpoints.iter().filter_map(queue_of).max_by(f64::total_cmp)
 }

@@ -82,7 +82,7 @@ fn summary(gpus: &GpuReport, style: Style) -> String {
     for exporter in &gpus.exporters {
         let name = printable(&display(&exporter.url));
         for entry in &exporter.gpus {
-            text.push_str(&Table::of(&table(&name, entry), style));
+            text.push_str(&Table::render_table(&table(&name, entry), style));
         }
     }
     text
@@ -98,17 +98,17 @@ fn row(metric: &GpuMetric) -> Vec<tables::Cell> {
     let GpuMetric { title, unit, avg, spread, .. } = metric;
     // A megajoule is more than most runs need.
     let (scale, unit) = if &**unit == "MJ" { (1e6, "J") } else { (1.0, &**unit) };
-    let of = |field: fn(&Spread) -> f64| -> tables::Cell {
+    let cell = |field: fn(&Spread) -> f64| -> tables::Cell {
         spread.as_ref().map(|spread| scale * field(spread)).into()
     };
     vec![
         tables::Cell::Text(format!("{title} ({unit})")),
         tables::Cell::Number(scale * avg),
-        of(|spread| spread.min),
-        of(|spread| spread.max),
-        of(|spread| spread.percentiles[8]),
-        of(|spread| spread.percentiles[6]),
-        of(|spread| spread.percentiles[4]),
-        of(|spread| spread.std),
+        cell(|spread| spread.min),
+        cell(|spread| spread.max),
+        cell(|spread| spread.percentiles[8]),
+        cell(|spread| spread.percentiles[6]),
+        cell(|spread| spread.percentiles[4]),
+        cell(|spread| spread.std),
     ]
 }

@@ -157,8 +157,8 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
             let value = distribution.percentile(*percent);
             value.map_or_else(String::new, |it| percentile(it, *percent, distribution.count))
         });
-        let term = Term::of(result.metric);
-        let intervals = ["p50", "p99"].map(|statistic| bounds.of(tag, statistic));
+        let term = Term::for_metric(result.metric);
+        let intervals = ["p50", "p99"].map(|statistic| bounds.get(tag, statistic));
         let intervals = intervals.map(|bound| bound.map_or_else(String::new, interval));
         let values = values.into_iter().chain(own);
         let cells = values.chain(intervals).map(Cell::from);
@@ -167,7 +167,7 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     }
     for &tag in TOTALS {
         let Some(result) = result(tag) else { continue };
-        let (value, term) = (result.stats.avg, Term::of(result.metric));
+        let (value, term) = (result.stats.avg, Term::for_metric(result.metric));
         let beside = beside_total(report, tag, rates);
         let name = Cell::or(term.label(), term.short_label());
         table.row_with([name, four_digits(value).into()], beside, false);
@@ -185,7 +185,7 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
 /// ones.
 fn errors(report: &RunReport, table: &mut Table) {
     let (ended, failed, cancelled) = (report.ended(), report.failed(), report.cancelled());
-    let of = |count: u64| match ended {
+    let share = |count: u64| match ended {
         0 => String::new(),
         _ if count == 0 => format!("of {}", requests(ended)),
         _ => format!("of {} ({:.1}%)", requests(ended), 100.0 * count as f64 / ended as f64),
@@ -194,11 +194,11 @@ fn errors(report: &RunReport, table: &mut Table) {
         let reason = run::reason(&error.error_details);
         format!(", most often {}", run::cut(&printable(&reason), LONGEST_REASON))
     });
-    let beside = of(failed) + &most.unwrap_or_default();
+    let beside = share(failed) + &most.unwrap_or_default();
     let label = if failed > 0 { FAILED } else { ERRORS };
     table.row_with([Cell::from(label), count(failed).into()], beside, failed > 0);
     if cancelled > 0 {
-        table.row_with([Cell::from(CANCELLED), count(cancelled).into()], of(cancelled), false);
+        table.row_with([Cell::from(CANCELLED), count(cancelled).into()], share(cancelled), false);
     }
 }
 
@@ -230,8 +230,8 @@ fn is_of_its_own(due: &MetricResult, report: &RunReport, bounds: &ErrorBounds) -
         return true;
     };
     ["p50", "p99"].iter().any(|name| {
-        let value = |of: &MetricResult| Statistic::named(name)?.of(&of.stats);
-        let shift = bounds.of(tag, name).map_or(0.0, |bound| bound.error());
+        let value = |of: &MetricResult| Statistic::named(name)?.value_in(&of.stats);
+        let shift = bounds.get(tag, name).map_or(0.0, |bound| bound.error());
         let waited = value(due).zip(value(sent)).map(|(due, sent)| due - sent);
         waited.is_some_and(|waited| waited > shift.max(TELLING_WAIT_MS))
     })
@@ -314,8 +314,15 @@ pub(super) fn steady_note(report: &RunReport, style: Style) -> String {
 
 fn of_distribution(avg: f64, distribution: &Distribution) -> [String; 6] {
     let Distribution { p50, p90, p95, p99, max, count, .. } = *distribution;
-    let of = |value, percent| percentile(value, Percent::whole(percent), count);
-    [four_digits(avg), of(p50, 50), of(p90, 90), of(p95, 95), of(p99, 99), four_digits(max)]
+    let percentile_cell = |value, percent| percentile(value, Percent::whole(percent), count);
+    [
+        four_digits(avg),
+        percentile_cell(p50, 50),
+        percentile_cell(p90, 90),
+        percentile_cell(p95, 95),
+        percentile_cell(p99, 99),
+        four_digits(max),
+    ]
 }
 
 /// Renders which of the percentiles that were asked for too few requests have; empty if none are.

@@ -78,14 +78,14 @@ fn theoretical(report: &RunReport) -> Option<String> {
 
 /// Returns how lanes followed the recorded run.
 fn replay(stats: &ReplayStats) -> String {
-    let of = |number: u64, noun: &str| {
+    let counted = |number: u64, noun: &str| {
         format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
     };
     let mut text = format!(
         "{}, {}; {}",
-        of(stats.lanes, "lane"),
-        of(stats.trees, "trace"),
-        of(stats.requests, "request")
+        counted(stats.lanes, "lane"),
+        counted(stats.trees, "trace"),
+        counted(stats.requests, "request")
     );
     // Writing to a string does not fail.
     if stats.requests > 0 {
@@ -152,8 +152,9 @@ fn sessions(report: &RunReport) -> Option<String> {
     }
     let duration = report.results.iter().find(|it| it.metric.tag == tag::SESSION_DURATION);
     if let Some(times) = duration.and_then(|it| it.stats.distribution) {
-        let of = |value, percent| percentile(value / 1e3, Percent::whole(percent), times.count);
-        let (p50, p99) = (of(times.p50, 50), of(times.p99, 99));
+        let percentile_cell =
+            |value, percent| percentile(value / 1e3, Percent::whole(percent), times.count);
+        let (p50, p99) = (percentile_cell(times.p50, 50), percentile_cell(times.p99, 99));
         let _ = write!(text, "; duration p50 {p50} s, p99 {p99} s");
     }
     let mean = |tag| report.average(tag);
@@ -170,15 +171,15 @@ fn agreement(report: &RunReport) -> Option<String> {
     if report.has_mostly_failed() || !compared.iter().all(|one| one.agrees) {
         return None;
     }
-    let of = |quantity: Quantity, noun: &str| {
+    let disagreement = |quantity: Quantity, noun: &str| {
         let one = compared.iter().find(|one| one.quantity == quantity)?;
         let plural = if one.client as u64 == 1 { "" } else { "s" };
         Some(format!("{} {noun}{plural}", count(one.client as u64)))
     };
     let counts = [
-        of(Quantity::Requests, "request"),
-        of(Quantity::PromptTokens, "prompt token"),
-        of(Quantity::CompletionTokens, "completion token"),
+        disagreement(Quantity::Requests, "request"),
+        disagreement(Quantity::PromptTokens, "prompt token"),
+        disagreement(Quantity::CompletionTokens, "completion token"),
     ];
     let counts: Vec<String> = counts.into_iter().flatten().collect();
     (!counts.is_empty()).then(|| format!("on {}", counts.join(", ")))

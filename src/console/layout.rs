@@ -54,7 +54,7 @@ impl Cell {
     }
 
     /// Formats a cell of a column with this `content`.
-    fn of(cell: &tables::Cell, content: Content) -> Self {
+    fn for_content(cell: &tables::Cell, content: Content) -> Self {
         match cell {
             tables::Cell::Name(name, short) => Self::or(name, short),
             cell => printable(&cell.shown(content)).into(),
@@ -64,7 +64,7 @@ impl Cell {
 
 impl From<&tables::Cell> for Cell {
     fn from(cell: &tables::Cell) -> Self {
-        Self::of(cell, Content::Number)
+        Self::for_content(cell, Content::Number)
     }
 }
 
@@ -116,13 +116,13 @@ impl Table {
     }
 
     /// Renders a table of results with the sentences that belong to it, and an empty line.
-    pub(crate) fn of(table: &tables::Table, style: Style) -> String {
+    pub(crate) fn render_table(table: &tables::Table, style: Style) -> String {
         let title = format!("aiperf | {}", table.title);
         let is_shown = |column: &&Column| !column.is_detail;
         let columns = table.columns.iter().filter(is_shown).cloned();
         let rows = table.rows.iter().map(|row| {
             let cells = table.columns.iter().zip(row).filter(|(column, _)| is_shown(column));
-            cells.map(|(column, cell)| Cell::of(cell, column.content))
+            cells.map(|(column, cell)| Cell::for_content(cell, column.content))
         });
         let mut text = Self::new(&title, columns).rows(rows).render(style);
         for line in table.few().iter().chain(&table.findings) {
@@ -172,13 +172,13 @@ impl Table {
         let most = self.columns.iter().map(|column| column.spare).max().unwrap_or(0);
         let of_words = |breaks_words| {
             (0..=most).flat_map(move |level| {
-                SAVINGS.map(|saving| Layout::of(self, Some(level), saving, breaks_words))
+                SAVINGS.map(|saving| Layout::fit(self, Some(level), saving, breaks_words))
             })
         };
-        let with_extra = std::iter::once_with(|| Layout::of(self, None, SAVINGS[0], false))
+        let with_extra = std::iter::once_with(|| Layout::fit(self, None, SAVINGS[0], false))
             .filter(|layout| !self.has_borders || layout.bordered(width).is_some());
         let mut layouts = with_extra.chain(of_words(false)).chain(of_words(true));
-        let narrowest = || Layout::of(self, Some(most), SAVINGS[SAVINGS.len() - 1], true);
+        let narrowest = || Layout::fit(self, Some(most), SAVINGS[SAVINGS.len() - 1], true);
         let layout = layouts.find(|it| it.narrowest(1) <= width).unwrap_or_else(narrowest);
         let body = match layout.bordered(width).filter(|_| self.has_borders) {
             Some(body) => body,
@@ -215,7 +215,7 @@ struct Layout<'a> {
 impl<'a> Layout<'a> {
     /// Returns the table without its extra columns and its spare columns up to `level`, or with all, and
     /// with this `saving`.
-    fn of(table: &'a Table, level: Option<u8>, saving: Saving, breaks_words: bool) -> Self {
+    fn fit(table: &'a Table, level: Option<u8>, saving: Saving, breaks_words: bool) -> Self {
         let Saving { is_short, wraps_labels } = saving;
         let is_shown = |column: &&Column| {
             level
@@ -246,7 +246,7 @@ impl<'a> Layout<'a> {
 
     /// Returns the least widths of the columns.
     fn least(&self) -> Vec<usize> {
-        let of = |(at, (kind, head)): (usize, (&Content, &&str))| {
+        let column_width = |(at, (kind, head)): (usize, (&Content, &&str))| {
             let cells = self.rows.iter().filter_map(|(cells, _)| cells.get(at));
             let cells = cells.map(|text| match kind {
                 Content::Label | Content::Name if self.wraps_labels => self.longest_word(text),
@@ -259,7 +259,7 @@ impl<'a> Layout<'a> {
             });
             cells.chain([self.longest_word(head)]).max().unwrap_or(0)
         };
-        self.contents.iter().zip(&self.heads).enumerate().map(of).collect()
+        self.contents.iter().zip(&self.heads).enumerate().map(column_width).collect()
     }
 
     /// Returns the length of the longest part of a text that is not broken.
@@ -283,11 +283,11 @@ impl<'a> Layout<'a> {
 
     /// Returns the widths of the columns if no cell is broken.
     fn of_cells(&self) -> Vec<usize> {
-        let of = |at: usize| {
+        let width_at = |at: usize| {
             let cells = self.rows.iter().filter_map(|(cells, _)| cells.get(at));
             cells.flat_map(|text| text.lines()).map(length).max().unwrap_or(0)
         };
-        (0..self.contents.len()).map(of).collect()
+        (0..self.contents.len()).map(width_at).collect()
     }
 
     /// Returns the widths of the columns if neither a cell nor a head is broken.

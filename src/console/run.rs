@@ -71,10 +71,10 @@ pub(crate) fn details(report: &RunReport, style: Style) -> String {
 /// things as far as there are any.
 fn tables(report: &RunReport, asked: ClientTables, style: Style) -> String {
     let mut text: String =
-        table::of_groups(report, asked).map(|table| Table::of(&table, style)).collect();
+        table::of_groups(report, asked).map(|table| Table::render_table(&table, style)).collect();
     let has_all = asked == ClientTables::All;
     let of_run = tables::of_run(report, has_all);
-    text.extend(of_run.iter().map(|table| Table::of(table, style)));
+    text.extend(of_run.iter().map(|table| Table::render_table(table, style)));
     let missing = missing(report, has_all);
     text.extend(missing.map(|line| panel::wrapped(&line, style.width.into()).join("\n") + "\n\n"));
     text.push_str(&gpu::render(report, style));
@@ -106,7 +106,7 @@ fn missing(report: &RunReport, has_all: bool) -> impl Iterator<Item = String> {
 /// Renders each warning in a box.
 fn warnings(report: &RunReport, style: Style) -> String {
     let boxed = |warning: Warning| panel::render(warning.title, &warning.text(), style) + "\n";
-    Warning::of(report).into_iter().map(boxed).collect()
+    Warning::all_from_report(report).into_iter().map(boxed).collect()
 }
 
 /// Renders the most frequent errors in a line each.
@@ -147,7 +147,9 @@ fn advice(report: &RunReport, style: Style) -> String {
     let reasons = report.outcome.client_health.iter().flat_map(|health| &health.reasons);
     let mut lines: Vec<(String, String)> =
         reasons.map(|reason| (reason.name.to_string(), reason.finding.clone())).collect();
-    lines.extend(Warning::of(report).into_iter().map(|one| (one.name.to_owned(), one.summary)));
+    lines.extend(
+        Warning::all_from_report(report).into_iter().map(|one| (one.name.to_owned(), one.summary)),
+    );
     let mut text = String::new();
     let mut add = |line: &str, name: Option<&str>| {
         let lines = panel::wrapped_line(&printable(line), style);

@@ -204,9 +204,9 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
     let mut text = String::from("\n");
     if has_results {
-        text.push_str(&Table::of(&cells::of_sweep(results), style));
+        text.push_str(&Table::render_table(&cells::of_sweep(results), style));
     }
-    text.extend(cells::times(results).map(|table| Table::of(&table, style)));
+    text.extend(cells::times(results).map(|table| Table::render_table(&table, style)));
     let said = |paragraph: &str| {
         let lines = paragraph.lines().flat_map(|line| panel::wrapped(line, style.width.into()));
         lines.map(|line| line + "\n").collect::<String>() + "\n"
@@ -316,7 +316,7 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
         }
         Evaluation::Prefill => {
             let points = curve::points(results, 0, tag::TIME_TO_FIRST_TOKEN, "avg");
-            let fit = Fit::of(&points)?;
+            let fit = Fit::to_points(&points)?;
             Some(prefill(&fit, &points))
         }
         Evaluation::Breach => {

@@ -41,14 +41,14 @@ pub(super) const TELLING_WAIT_MS: f64 = 1.0;
 pub(super) fn of_groups(report: &RunReport, asked: ClientTables) -> impl Iterator<Item = Table> {
     let developer_mode = report.run.settings.developer_mode;
     let heading = report.run.endpoint.metrics_title;
-    let of = |title: String, is_in: &dyn Fn(&Metric) -> bool| {
+    let table = |title: String, is_in: &dyn Fn(&Metric) -> bool| {
         let mut rows: Vec<_> =
             report.results.iter().filter(|result| is_in(result.metric)).collect();
         rows.sort_by_key(|result| result.metric.order.unwrap_or(u32::MAX));
         of_metrics(title, rows.into_iter())
     };
     let trace = report.run.tables.trace_timing.then(|| {
-        of("HTTP Trace Timing".to_owned(), &|metric| {
+        table("HTTP Trace Timing".to_owned(), &|metric| {
             metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY)
                 && metric.order.is_some()
                 && metric.is_exported(developer_mode)
@@ -64,7 +64,7 @@ pub(super) fn of_groups(report: &RunReport, asked: ClientTables) -> impl Iterato
             Some(suffix) => format!("{heading}: {suffix}"),
             None => heading.to_owned(),
         };
-        of(title, &|metric| metric.group == *group && is_shown(metric))
+        table(title, &|metric| metric.group == *group && is_shown(metric))
     });
     let all: Vec<Table> = groups.chain(trace).filter(|table| !table.rows.is_empty()).collect();
     all.into_iter()

@@ -16,8 +16,8 @@ use crate::record::{ErrorKind, RequestError};
 use crate::run::provenance::Tokenizer;
 use crate::run::setup::Setup;
 use crate::run::{ClientTables, ErrorCount, RunDescription, RunOutcome, RunReport};
-use crate::server_family::Kind;
 use crate::server_family::Quantity;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::{
     self as server_stats, MetricReport, SeriesReport, ServerMetrics,
@@ -52,7 +52,10 @@ fn distributed(tag: MetricTag) -> MetricResult {
 fn report(results: Vec<MetricResult>) -> RunReport {
     RunReport {
         coverage: None,
-        run: RunDescription { streaming: true, ..RunDescription::of(EndpointType::CHAT) },
+        run: RunDescription {
+            streaming: true,
+            ..RunDescription::for_endpoint_type(EndpointType::CHAT)
+        },
         outcome: RunOutcome::default(),
         results,
         bases: Vec::new(),
@@ -97,7 +100,7 @@ fn the_main_table_is_laid_out_as_aiperf_has_it() {
 
 #[test]
 fn the_first_screen_has_the_metrics_that_people_name_in_80_columns() {
-    let of = |tag, value: f64| {
+    let result = |tag, value: f64| {
         let distribution = Distribution {
             count: 1033,
             p50: value,
@@ -112,10 +115,10 @@ fn the_first_screen_has_the_metrics_that_people_name_in_80_columns() {
         MetricResult { metric, stats }
     };
     let mut report = report(vec![
-        of(tag::TIME_TO_FIRST_TOKEN, 31.777),
-        of(tag::INTER_TOKEN_LATENCY, 0.01),
-        of(tag::TIME_TO_SECOND_TOKEN, 1.0),
-        of(tag::OUTPUT_SEQUENCE_LENGTH, 128.0),
+        result(tag::TIME_TO_FIRST_TOKEN, 31.777),
+        result(tag::INTER_TOKEN_LATENCY, 0.01),
+        result(tag::TIME_TO_SECOND_TOKEN, 1.0),
+        result(tag::OUTPUT_SEQUENCE_LENGTH, 128.0),
         single(tag::OUTPUT_TOKEN_THROUGHPUT, 12345.6),
         single(tag::REQUEST_THROUGHPUT, 7.0),
         single(tag::REQUEST_COUNT, 1033.0),
@@ -221,7 +224,7 @@ fn a_sound_run_has_no_warnings() {
         reconciled: true,
         ..TelemetryReport::default()
     });
-    assert_eq!(Warning::of(&report), []);
+    assert_eq!(Warning::all_from_report(&report), []);
 }
 
 #[test]
@@ -243,7 +246,9 @@ fn server_samples_that_did_not_reach_the_collector_are_told() {
         ..TelemetryReport::default()
     };
     report.outcome.telemetry = Some(telemetry.clone());
-    let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
+    let [warning] = &Warning::all_from_report(&report)[..] else {
+        panic!("{:?}", Warning::all_from_report(&report))
+    };
     assert_eq!(warning.title, "Server Samples Incomplete");
     let text = render_file(&report);
     let fact = "3 of 100 scrapes were not delivered, and 12 data points were rejected.";
@@ -253,7 +258,7 @@ fn server_samples_that_did_not_reach_the_collector_are_told() {
     // A collector that accepted nothing causes a single warning.
     report.outcome.telemetry =
         Some(TelemetryReport { exports_ok: 0, exports_failed: 2, ..telemetry });
-    let titles: Vec<_> = Warning::of(&report).iter().map(|it| it.title).collect();
+    let titles: Vec<_> = Warning::all_from_report(&report).iter().map(|it| it.title).collect();
     assert_eq!(titles, ["Collector Not Reached"]);
 }
 
@@ -265,7 +270,9 @@ fn traces_that_did_not_reach_the_collector_are_told() {
     // Traces alone may be exported, without metrics.
     report.outcome.telemetry =
         Some(TelemetryReport { reconciled: true, traces: Some(traces), ..Default::default() });
-    let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
+    let [warning] = &Warning::all_from_report(&report)[..] else {
+        panic!("{:?}", Warning::all_from_report(&report))
+    };
     assert_eq!(warning.title, "Traces Incomplete");
     let fact = "The traces of 10 of 40 sampled requests were not delivered to the collector, and \
                 it rejected 7 spans.";
@@ -294,7 +301,7 @@ fn doubts_are_told_with_numbers_and_advice() {
         discrepancies: vec!["aiperf.request_latency: count".to_owned()],
         ..TelemetryReport::default()
     });
-    let warnings = Warning::of(&report);
+    let warnings = Warning::all_from_report(&report);
     let titles: Vec<_> = warnings.iter().map(|it| it.title).collect();
     assert_eq!(
         titles,
@@ -343,7 +350,7 @@ fn advice_does_not_name_what_is_given() {
         "Set --tokenizer",
     ];
     let advice = |report: &RunReport| {
-        let all = Warning::of(report).into_iter();
+        let all = Warning::all_from_report(report).into_iter();
         all.flat_map(|warning| warning.advice).collect::<Vec<_>>().join("\n")
     };
     let without = advice(&report);
@@ -440,7 +447,7 @@ fn percentiles_that_were_asked_for_have_columns_and_say_what_they_lack() {
     let percents = ["90", "99.9"].map(|text| text.parse().unwrap());
     let mut latency = distributed(tag::REQUEST_LATENCY);
     let distribution = latency.stats.distribution.as_mut().unwrap();
-    distribution.further = Percentiles::of(&percents, |percent| 1000.0 + percent);
+    distribution.further = Percentiles::compute(&percents, |percent| 1000.0 + percent);
     let mut report = report(vec![single(tag::REQUEST_COUNT, 36.0), latency]);
     assert!(!render(&report, Style::FILE).contains("p99.9"));
     report.run.settings.add_percentiles(percents);
@@ -459,7 +466,7 @@ fn percentiles_that_were_asked_for_have_columns_and_say_what_they_lack() {
 
 #[test]
 fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
-    let of = |quantity, metric: &str, server, client, agrees| Comparison {
+    let comparison = |quantity, metric: &str, server, client, agrees| Comparison {
         quantity,
         metric: metric.into(),
         server,
@@ -467,17 +474,17 @@ fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
         agrees,
     };
     let mut report = report(vec![single(tag::REQUEST_COUNT, 200.0)]);
-    let mut counts = vec![of(Quantity::PromptTokens, "vllm:prompt_tokens", 9.0, 9.0, true)];
+    let mut counts = vec![comparison(Quantity::PromptTokens, "vllm:prompt_tokens", 9.0, 9.0, true)];
     let metrics = |conservation| ServerMetrics { conservation, ..ServerMetrics::default() };
     report.server_metrics = Some(metrics(counts.clone()));
-    assert_eq!(Warning::of(&report), []);
+    assert_eq!(Warning::all_from_report(&report), []);
     let mut one = counts.clone();
-    one.push(of(Quantity::Requests, "vllm:request_success", 1.0, 1.0, true));
+    one.push(comparison(Quantity::Requests, "vllm:request_success", 1.0, 1.0, true));
     report.server_metrics = Some(metrics(one));
     let text = render_file(&report);
     assert!(text.contains("on 1 request, 9 prompt tokens"), "{text}");
 
-    counts.push(of(Quantity::Requests, "vllm:request_success", 1201.0, 1200.0, false));
+    counts.push(comparison(Quantity::Requests, "vllm:request_success", 1201.0, 1200.0, false));
     report.server_metrics = Some(metrics(counts.clone()));
     let text = render_file(&report);
     assert!(text.contains("Server and Client Counts Differ"), "{text}");
@@ -501,7 +508,7 @@ fn the_servers_metrics_are_shown_where_asked_for() {
     };
     let metric = MetricReport {
         name: "vllm:num_requests_running".into(),
-        kind: Kind::Gauge,
+        kind: SeriesKind::Gauge,
         description: "".into(),
         unit: None,
         series: vec![series],

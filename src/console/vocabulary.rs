@@ -49,7 +49,7 @@ const TERMS: &[(MetricTag, &str, &str, bool)] = &[
 impl Term {
     /// Returns the name of a metric: that of AIPerf if it does not have another one.
     #[must_use]
-    pub(crate) fn of(metric: &Metric) -> Self {
+    pub(crate) fn for_metric(metric: &Metric) -> Self {
         let unit = metric.display_unit.label();
         let known = TERMS.iter().find(|(tag, ..)| *tag == metric.tag);
         known.map_or(
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn names_have_the_unit_once() {
-        let term = |tag| Term::of(Registry::row(tag).unwrap());
+        let term = |tag| Term::for_metric(Registry::row(tag).unwrap());
         let latency = term(tag::REQUEST_LATENCY);
         assert_eq!(latency.label(), "Request latency (ms)");
         assert_eq!(latency.short_label(), "Latency (ms)");

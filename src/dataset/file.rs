@@ -180,14 +180,14 @@ enum Fault {
 
 /// Where a row is, from 1.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum RowPlace {
     /// A line of a file.
     Line(u64),
     /// An entry of a table.
     Entry(usize),
 }
 
-impl Place {
+impl RowPlace {
     const fn fault(self, why: String) -> Fault {
         match self {
             Self::Line(number) => Fault::Line(number, why),
@@ -197,7 +197,7 @@ impl Place {
 }
 
 /// A row with its place, or why it cannot be read.
-type Row = Result<(Place, Map<String, Value>), Fault>;
+type Row = Result<(RowPlace, Map<String, Value>), Fault>;
 
 /// Conversations, and a note on what was changed or ignored.
 #[derive(Debug, Default)]
@@ -360,7 +360,7 @@ pub(super) fn read_agents(
 fn of_table(
     rows: impl Iterator<Item = Result<Map<String, Value>, String>>,
 ) -> impl Iterator<Item = Row> {
-    (1..).map(Place::Entry).zip(rows).map(|(place, row)| match row {
+    (1..).map(RowPlace::Entry).zip(rows).map(|(place, row)| match row {
         Ok(row) => Ok((place, row)),
         Err(why) => Err(place.fault(why)),
     })
@@ -370,7 +370,7 @@ fn of_table(
 fn of_lines(input: Input<'_>) -> impl Iterator<Item = Row> {
     Lines::new(input).map(|line| {
         let line = line?;
-        let place = Place::Line(line.number);
+        let place = RowPlace::Line(line.number);
         let row = jsonl::from_object(&line.text).map_err(|why| place.fault(why))?;
         Ok((place, row))
     })

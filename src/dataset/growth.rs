@@ -35,7 +35,7 @@ impl Seeds {
 /// Makes the conversations of a part.
 #[derive(Debug)]
 pub(super) struct Maker {
-    kind: Kind,
+    kind: PartGenerator,
     /// The settings that all parts have in common.
     config: Config,
     /// The part, of which its output lengths and its delays matter.
@@ -49,14 +49,14 @@ pub(super) struct Maker {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum PartGenerator {
     Synthetic(Box<synthetic::Generator>),
     Rankings(rankings::Generator),
 }
 
 impl Maker {
     /// Prepares the conversations of `part`; `None` if they are read.
-    pub(super) fn of(
+    pub(super) fn new(
         part: &Part,
         config: &Config,
         counter: &TokenCounter,
@@ -68,10 +68,10 @@ impl Maker {
                 let output_tokens = part.output_tokens.as_ref();
                 let seeds = (seeds.own, seeds.shared);
                 let generator = synthetic::Generator::new(own, output_tokens, counter, seeds)?;
-                Kind::Synthetic(Box::new(generator))
+                PartGenerator::Synthetic(Box::new(generator))
             }
             Source::Rankings(own) => {
-                Kind::Rankings(rankings::Generator::new(*own, counter, seeds.shared))
+                PartGenerator::Rankings(rankings::Generator::new(*own, counter, seeds.shared))
             }
             Source::File { .. } | Source::Hub(_) => return Ok(None),
         };
@@ -96,7 +96,7 @@ impl Maker {
         let made = parallel::in_order(parallel::threads(), self.part.source.entries(), one);
         let mut made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
         match &self.kind {
-            Kind::Synthetic(generator) => {
+            PartGenerator::Synthetic(generator) => {
                 generator.warn();
                 media::encode(&mut made, generator.config(), self.seed)?;
                 if generator.config().needs_encoder() {
@@ -104,7 +104,7 @@ impl Maker {
                     self.borrowed = turns.map(|turn| turn.media.clone()).collect();
                 }
             }
-            Kind::Rankings(generator) => generator.warn(),
+            PartGenerator::Rankings(generator) => generator.warn(),
         }
         Ok(made)
     }
@@ -119,11 +119,11 @@ impl Maker {
         let seed = Seed(self.seed.derive("dataset.conversation").number(number));
         let first_turn = number.wrapping_mul(self.turns());
         let mut conversation = match &self.kind {
-            Kind::Synthetic(generator) => {
+            PartGenerator::Synthetic(generator) => {
                 let place = (first_turn, seed);
                 generator.conversation(place, counter, (&self.borrowed, media_bytes))?
             }
-            Kind::Rankings(generator) => generator.conversation(seed, counter)?,
+            PartGenerator::Rankings(generator) => generator.conversation(seed, counter)?,
         };
         let own = std::slice::from_mut(&mut conversation);
         finish::assign_models(own, &self.config, seed, first_turn);
@@ -142,8 +142,10 @@ impl Maker {
     /// Returns the usual number of turns of a conversation, so that models take turns.
     fn turns(&self) -> u64 {
         match &self.kind {
-            Kind::Synthetic(generator) => generator.config().turns.mean.round().max(1.0) as u64,
-            Kind::Rankings(_) => 1,
+            PartGenerator::Synthetic(generator) => {
+                generator.config().turns.mean.round().max(1.0) as u64
+            }
+            PartGenerator::Rankings(_) => 1,
         }
     }
 }
@@ -224,7 +226,7 @@ impl fmt::Debug for Growth {
 
 impl Growth {
     /// Creates the growth of one part; `None` if it does not grow.
-    pub(super) fn of(streams: Vec<Stream>) -> Option<Self> {
+    pub(super) fn from_streams(streams: Vec<Stream>) -> Option<Self> {
         let first = streams.iter().map(|stream| stream.first as usize).sum();
         (!streams.is_empty()).then(|| Self { streams, first, ..Self::default() })
     }
@@ -285,11 +287,11 @@ impl Growth {
     /// Returns whether its conversations may have several turns.
     pub(crate) fn has_several_turns(&self) -> bool {
         let several = |stream: &Stream| match &stream.maker.kind {
-            Kind::Synthetic(generator) => {
+            PartGenerator::Synthetic(generator) => {
                 let turns = generator.config().turns;
                 turns.stddev > 0.0 || turns.mean >= 1.5
             }
-            Kind::Rankings(_) => false,
+            PartGenerator::Rankings(_) => false,
         };
         self.streams.iter().any(several)
     }
@@ -297,8 +299,8 @@ impl Growth {
     /// Returns the sampler that goes on after `sampler`, which draws the conversations of a part or of a
     /// tenant that exist before the run.
     pub(super) fn sampler(&self, sampler: Sampler, part: usize, tenant: Option<usize>) -> Sampler {
-        let is_it = |stream: &Stream| stream.part == part && stream.tenant == tenant;
-        match self.streams.iter().position(is_it) {
+        let is_wanted = |stream: &Stream| stream.part == part && stream.tenant == tenant;
+        match self.streams.iter().position(is_wanted) {
             Some(stream) => sampler.growing(self.first + stream, self.streams.len()),
             None => sampler,
         }
@@ -330,10 +332,10 @@ mod tests {
     use crate::hub::Hub;
 
     fn load(entries: usize, grows: bool, seed: u64, shared: Option<u64>) -> Dataset {
-        let of = |mean, stddev| NormalDistribution { mean, stddev };
+        let normal = |mean, stddev| NormalDistribution { mean, stddev };
         let synthetic = Synthetic {
             entries,
-            input_tokens: Length::Normal(of(30.0, 5.0)),
+            input_tokens: Length::Normal(normal(30.0, 5.0)),
             length_correlation: None,
             recorded_lengths: None,
             sequence_distribution: None,
@@ -341,8 +343,8 @@ mod tests {
             corpus: Corpus::Prose,
             batch_size: 1,
             sends_token_ids: false,
-            turns: of(2.0, 1.0),
-            turn_delay_ms: of(50.0, 10.0),
+            turns: normal(2.0, 1.0),
+            turn_delay_ms: normal(50.0, 10.0),
             prefix_pool_size: 3,
             prefix_length: 8,
             shared_system_prompt_length: Some(12),
@@ -354,7 +356,7 @@ mod tests {
             video: None,
         };
         let part = Part {
-            output_tokens: Some(Length::Normal(of(20.0, 4.0))),
+            output_tokens: Some(Length::Normal(normal(20.0, 4.0))),
             delay_ratio: 0.5,
             grows,
             ..Source::Synthetic(synthetic).into()

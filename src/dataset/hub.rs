@@ -21,7 +21,7 @@ use super::media::MediaFiles;
 use super::rows::{self, Row};
 use super::said;
 use super::{DatasetError, Seed, TraceSettings, trees};
-use crate::hub::{Hub, HubError, Kind};
+use crate::hub::{Hub, HubError, RepositoryKind};
 use crate::input::Input;
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -90,8 +90,9 @@ impl HubDataset {
         let failed = |error: HubError| self.failed(&error);
         let subset = self.subset.as_deref();
         let split = self.split.as_deref();
-        let list =
-            |revision: &str| hub.repository(Kind::Dataset, &self.repository, revision)?.list();
+        let list = |revision: &str| {
+            hub.repository(RepositoryKind::Dataset, &self.repository, revision)?.list()
+        };
         if self.revision.is_none() {
             match list(CONVERTED) {
                 Ok(listing) => {
@@ -123,7 +124,7 @@ impl HubDataset {
     ) -> Result<Conversations, DatasetError> {
         let (commit, files) = self.locate(hub)?;
         let open = |name: String| {
-            let repository = hub.repository(Kind::Dataset, &self.repository, &commit);
+            let repository = hub.repository(RepositoryKind::Dataset, &self.repository, &commit);
             let file = repository.and_then(|it| it.open(&name, MAX_BYTES));
             file.map_err(|error| error.to_string()).and_then(|file| rows::open(file, &name))
         };
@@ -197,7 +198,8 @@ impl<'a> Reading<'a> {
         let dataset = self.dataset;
         let failed = |error: HubError| dataset.failed(&error);
         let open = |revision: &str, file: &str| {
-            hub.repository(Kind::Dataset, &dataset.repository, revision)?.open(file, MAX_BYTES)
+            hub.repository(RepositoryKind::Dataset, &dataset.repository, revision)?
+                .open(file, MAX_BYTES)
         };
         match dataset.public.map(|public| public.files) {
             Some(Files::ShareGpt(name)) => {
@@ -260,7 +262,7 @@ impl<'a> Reading<'a> {
             }
             let shape = match self.shape.take() {
                 Some(shape) => shape,
-                None => Shape::of(dataset, &row)?,
+                None => Shape::find(dataset, &row)?,
             };
             match shape.add(&row, &mut self.media, &mut self.conversations) {
                 Ok(()) => {}

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     /// Returns the number of prefixes of an owner.
-    fn of(known: &KnownPrefixes, owner: u32) -> f64 {
+    fn prefixes_of_owner(known: &KnownPrefixes, owner: u32) -> f64 {
         known.owned().get(&owner).copied().unwrap_or(0.0)
     }
 
@@ -102,10 +102,10 @@ mod tests {
         add(&mut known, "abcde", 2);
         // ab is known, abxx and abxxyy are not.
         add(&mut known, "abxxyy", 3);
-        assert_eq!((of(&known, 2), of(&known, 3)), (2.0, 2.0));
+        assert_eq!((prefixes_of_owner(&known, 2), prefixes_of_owner(&known, 3)), (2.0, 2.0));
         // Owner 1 also has ab and abxx.
         add(&mut known, "abxx", 1);
-        assert_eq!([1, 2, 3].map(|owner| of(&known, owner)), [2.0, 1.0, 1.0]);
+        assert_eq!([1, 2, 3].map(|owner| prefixes_of_owner(&known, owner)), [2.0, 1.0, 1.0]);
         assert_eq!(known.relative_error(), 0.0);
     }
 
@@ -129,7 +129,7 @@ mod tests {
         let all: f64 = known.owned().values().sum();
         assert!((all / 100_000.0 - 1.0).abs() < 0.08, "{all}");
         // A quarter of them, of which a quarter is kept: an error of 3.8%.
-        assert!((of(&known, 2) / 25_000.0 - 1.0).abs() < 0.16);
+        assert!((prefixes_of_owner(&known, 2) / 25_000.0 - 1.0).abs() < 0.16);
     }
 
     proptest! {
@@ -147,7 +147,7 @@ mod tests {
                     found += usize::from(!seen.insert(prompt[..end].to_vec()));
                 }
             }
-            prop_assert_eq!(f64::from(all) - of(&known, 0), found as f64);
+            prop_assert_eq!(f64::from(all) - prefixes_of_owner(&known, 0), found as f64);
         }
     }
 }

@@ -74,7 +74,7 @@ impl Config {
 impl Dataset {
     /// Creates a dataset of one part.
     #[must_use]
-    pub fn of(conversations: impl Into<Conversations>) -> Self {
+    pub fn from_conversations(conversations: impl Into<Conversations>) -> Self {
         let conversations = conversations.into();
         let parts = std::iter::once(0..conversations.len()).collect();
         Self { conversations, parts, growth: None }
@@ -168,8 +168,8 @@ impl Dataset {
                 Stream { maker, part: index, tenant, first, change: None }
             };
             let grown = makers.into_iter().filter(|_| part.grows).enumerate().map(stream);
-            let growth = Growth::of(grown.collect()).map(Arc::new);
-            Ok(Self { growth, ..Self::of(conversations) })
+            let growth = Growth::from_streams(grown.collect()).map(Arc::new);
+            Ok(Self { growth, ..Self::from_conversations(conversations) })
         };
         config.parts.iter().enumerate().map(&mut load).collect()
     }
@@ -247,7 +247,7 @@ impl Loading<'_> {
         number: &mut usize,
     ) -> Result<(Conversations, Option<Maker>), DatasetError> {
         let Self { config, counter, tokenizes_input, .. } = *self;
-        let mut maker = Maker::of(part, config, counter, tokenizes_input, seeds)?;
+        let mut maker = Maker::new(part, config, counter, tokenizes_input, seeds)?;
         let mut conversations = match &mut maker {
             Some(maker) => maker.first(counter)?.into(),
             None => self.read(part, seeds.own)?,
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn joined_parts_keep_their_trees_and_have_names_of_their_own() {
-        let parts = [tree("a"), tree("a"), tree("a")].map(Dataset::of);
+        let parts = [tree("a"), tree("a"), tree("a")].map(Dataset::from_conversations);
         let all = Dataset::joined(parts.into());
         let ids: Vec<&str> = all.conversations.iter().map(|it| &*it.id).collect();
         assert_eq!(ids, ["a", "a/1", "a_", "a/1_", "a__", "a/1__"]);

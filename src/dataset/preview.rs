@@ -79,7 +79,7 @@ pub(crate) struct Look<'a> {
 
 impl Preview {
     /// Follows the sessions of phases, one phase after the other.
-    pub(crate) fn of(dataset: &Dataset, walks: &[Walk], look: Look<'_>) -> Self {
+    pub(crate) fn for_walks(dataset: &Dataset, walks: &[Walk], look: Look<'_>) -> Self {
         let mut preview = Self { requests: Some(0), ..Self::default() };
         let mut places = SentCounter::default();
         let mut compared = look.compares.then(Compared::default);
@@ -318,9 +318,9 @@ mod tests {
             turns: vec![turn(&words("d", 8), 3, &counter)],
             ..Conversation::default()
         };
-        let dataset = Dataset::of(vec![conversation, single]);
+        let dataset = Dataset::from_conversations(vec![conversation, single]);
         let look = look(&counter);
-        let preview = Preview::of(&dataset, &[through(2)], look);
+        let preview = Preview::for_walks(&dataset, &[through(2)], look);
         assert_eq!((preview.requests, preview.sent), (None, None));
         // The second prompt repeats the context, the first turn and its response.
         assert_eq!(preview.input, [42.0, 32.0 + 10.0 + 5.0 + 20.0, 40.0]);
@@ -333,7 +333,7 @@ mod tests {
 
         // Three requests: a session of two turns, and one of one.
         let walk = Walk { requests: Some(4), ..through(2) };
-        let preview = Preview::of(&dataset, &[walk], look);
+        let preview = Preview::for_walks(&dataset, &[walk], look);
         assert_eq!(preview.requests, Some(4));
         assert_eq!(preview.turns, [2.0, 1.0, 1.0]);
         assert_eq!(preview.sent, Some(Sent { requests: 3, repeated: 1, generated: 0 }));
@@ -342,7 +342,7 @@ mod tests {
 
         let walk = Walk { sessions: Some(3), ..through(1) };
         let look = Look { repeats_history: false, compares: false, ..look };
-        let preview = Preview::of(&dataset, &[walk], look);
+        let preview = Preview::for_walks(&dataset, &[walk], look);
         assert_eq!((preview.requests, preview.prefixes), (Some(6), None));
         assert_eq!(preview.input[..2], [42.0, 52.0]);
     }
@@ -351,17 +351,18 @@ mod tests {
     fn a_request_without_a_limit_has_no_history_of_its_length() {
         let counter = TokenCounter::builtin();
         let turns = vec![turn("a", u32::MAX, &counter), turn("b", u32::MAX, &counter)];
-        let dataset = Dataset::of(vec![Conversation { turns, ..Conversation::default() }]);
-        let preview = Preview::of(&dataset, &[through(1)], look(&counter));
+        let dataset =
+            Dataset::from_conversations(vec![Conversation { turns, ..Conversation::default() }]);
+        let preview = Preview::for_walks(&dataset, &[through(1)], look(&counter));
         assert_eq!(preview.input, [1.0, 2.0]);
         assert_eq!(preview.output, [f64::from(u32::MAX); 2]);
     }
 
     #[test]
     fn a_dataset_without_turns_ends() {
-        let dataset = Dataset::of(vec![Conversation::default()]);
+        let dataset = Dataset::from_conversations(vec![Conversation::default()]);
         let walk = Walk { requests: Some(5), ..through(1) };
-        let preview = Preview::of(&dataset, &[walk], look(&TokenCounter::builtin()));
+        let preview = Preview::for_walks(&dataset, &[walk], look(&TokenCounter::builtin()));
         assert!(preview.turns.is_empty());
     }
 }

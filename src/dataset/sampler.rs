@@ -102,12 +102,12 @@ mod tests {
     #[test]
     fn conversations_are_those_of_a_range() {
         for sampling in [Sampling::Sequential, Sampling::Shuffle, Sampling::Random] {
-            let of = |range| {
+            let sampler_of = |range| {
                 let sampler = Sampler::new(sampling, range, Seed(11));
                 (0..20).map(|session| sampler.conversation(session)).collect::<Vec<_>>()
             };
-            let moved: Vec<usize> = of(0..5).into_iter().map(|index| index + 7).collect();
-            assert_eq!(of(7..12), moved, "{sampling:?}");
+            let moved: Vec<usize> = sampler_of(0..5).into_iter().map(|index| index + 7).collect();
+            assert_eq!(sampler_of(7..12), moved, "{sampling:?}");
         }
     }
 

@@ -97,13 +97,13 @@ mod tests {
             join: None,
             is_fork: false,
         };
-        let of = |(at, own): (usize, &&[usize])| Conversation {
+        let conversation = |(at, own): (usize, &&[usize])| Conversation {
             id: format!("c{at}").into(),
             branches: own.iter().map(branch).collect(),
             is_child: at > 0,
             ..Conversation::default()
         };
-        starts.iter().enumerate().map(of).collect()
+        starts.iter().enumerate().map(conversation).collect()
     }
 
     /// Worked out by hand: 3 is alone, 2 starts it twice, 1 starts 2 and 3, 0 starts 1 and 2.

@@ -9,7 +9,7 @@ use super::dialect::{gemini, huggingface_generate, messages, responses};
 use super::envelope::enveloped;
 use super::field::FieldPath;
 use super::reader::{self, Answer, Reader};
-use super::structure::Kind;
+use super::structure::TextKind;
 use super::{Config, ParsedResponse};
 use crate::record::ResponseBody;
 
@@ -74,7 +74,7 @@ enum Shape {
 }
 
 impl Any<'_> {
-    fn of(&mut self, shape: Option<Shape>) -> &mut dyn Reader {
+    fn reader(&mut self, shape: Option<Shape>) -> &mut dyn Reader {
         match shape {
             None => &mut self.plain,
             Some(Shape::Choices) => &mut self.choices,
@@ -95,7 +95,7 @@ impl Reader for Any<'_> {
             None => serde_json::from_slice(json).ok().and_then(|value| shape(&value)),
         };
         self.last = shape.or(self.last);
-        self.of(shape).read(json, answer)
+        self.reader(shape).read(json, answer)
     }
 
     fn is_complete(&self, answer: &Answer) -> bool {
@@ -115,7 +115,7 @@ impl Reader for Any<'_> {
     fn end(&mut self, answer: &mut Answer) {
         use Shape::{Choices, Gemini, Generate, Images, Messages, Responses, Transcript};
         for shape in [Choices, Responses, Messages, Gemini, Generate, Images, Transcript] {
-            self.of(Some(shape)).end(answer);
+            self.reader(Some(shape)).end(answer);
         }
     }
 }
@@ -218,7 +218,7 @@ impl Plain<'_> {
             let vectors = first["object"] == "embedding";
             let lists = ["embeddings", "embedding", "rankings", "results"];
             if vectors || lists.iter().any(|name| is_list(&value[name])) {
-                answer.find(Kind::Output);
+                answer.find(TextKind::Output);
                 return;
             }
             let names = ["text", "content", "response", "output", "result"];

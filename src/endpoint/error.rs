@@ -35,7 +35,7 @@ pub struct ContextOverflow(Vec<String>);
 impl Default for ContextOverflow {
     /// The texts of the usual servers.
     fn default() -> Self {
-        Self::of([
+        Self::with_texts([
             "context length",
             "maximum context",
             "context_length_exceeded",
@@ -46,7 +46,7 @@ impl Default for ContextOverflow {
 
 impl ContextOverflow {
     /// Creates it with `texts`, whose case does not matter.
-    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn with_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let texts = texts.into_iter().map(|text| text.trim().to_lowercase());
         Self(texts.filter(|text| !text.is_empty()).collect())
     }
@@ -62,7 +62,7 @@ impl ContextOverflow {
 
     /// Returns whether `error` is one.
     #[must_use]
-    pub fn is_it(&self, error: &RequestError) -> bool {
+    pub fn matches(&self, error: &RequestError) -> bool {
         self.is_in(&error.name) || self.is_in(&error.message)
     }
 
@@ -245,12 +245,12 @@ mod tests {
         let vllm = br#"{"message":"This model's maximum CONTEXT length is 4096 tokens"}"#;
         let anthropic = br#"{"error":{"message":"Prompt is too long: 9 tokens"}}"#;
         assert!(usual.is_response(Some(400), vllm) && usual.is_response(Some(413), anthropic));
-        assert!(usual.is_it(&http_error(400, None, vllm)));
+        assert!(usual.matches(&http_error(400, None, vllm)));
         assert!(!usual.is_response(Some(400), b"bad request"));
         // A model may write about it; only an error counts.
         assert!(!usual.is_response(Some(200), br#"{"text":"the context length"}"#));
         assert!(usual.is_response(Some(200), br#"data: {"error":{"message":"context length"}}"#));
-        let own = ContextOverflow::of([" KV full ", ""]);
+        let own = ContextOverflow::with_texts([" KV full ", ""]);
         assert!(own.is_response(Some(500), b"kv FULL") && !own.is_response(Some(400), vllm));
     }
 

@@ -110,7 +110,7 @@ mod tests {
 
     fn refusal(endpoint: EndpointType, turn: Turn) -> Option<String> {
         let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
-        let dataset = Dataset::of(vec![Conversation::default(), conversation]);
+        let dataset = Dataset::from_conversations(vec![Conversation::default(), conversation]);
         check(&*build(&config(endpoint, false)), &dataset).err().map(|misfit| misfit.to_string())
     }
 

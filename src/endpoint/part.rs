@@ -45,10 +45,10 @@ impl<'a> Part<'a> {
     /// Returns a turn's texts, then its media.
     pub(super) fn all(turn: &'a Turn) -> Vec<Self> {
         let text = |text| Self::Text { text: Box::new(Content::Asked(text)) };
-        turn.texts.iter().map(text).chain(turn.media.iter().map(Self::of)).collect()
+        turn.texts.iter().map(text).chain(turn.media.iter().map(Self::from_media)).collect()
     }
 
-    fn of(media: &'a Media) -> Self {
+    fn from_media(media: &'a Media) -> Self {
         let link = || Link { url: media.content.url() };
         match (media.kind, &media.content) {
             (MediaKinds::IMAGE, _) => Self::ImageUrl {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::envelope::Envelope;
 use super::joined::Joined;
 use super::reports::Reports;
-use super::structure::{Content, Found, Kind, Piece};
+use super::structure::{Content, Found, Piece, TextKind};
 use super::text::Text;
 use super::tool_calls::Calls;
 use super::{ContentPiece, ParsedResponse, Usage, error, note, sse};
@@ -127,7 +127,7 @@ pub(super) fn has_content_with<R: Reader>(mut reader: R, event: &[u8]) -> bool {
 
 impl Answer {
     /// Notes content of the current event.
-    pub(super) fn find(&mut self, kind: Kind) {
+    pub(super) fn find(&mut self, kind: TextKind) {
         let choice = self.choice;
         let known = self.found.iter().position(|(have, _)| *have == choice);
         let at = known.unwrap_or_else(|| {
@@ -136,15 +136,15 @@ impl Answer {
         });
         let kinds = &mut self.found[at].1;
         match kind {
-            Kind::Output => kinds.output = true,
-            Kind::Reasoning => kinds.reasoning = true,
+            TextKind::Output => kinds.output = true,
+            TextKind::Reasoning => kinds.reasoning = true,
         }
     }
 
     /// Notes output that is not text, such as an image, if it is there.
     pub(super) fn find_if(&mut self, is_there: bool) {
         if is_there {
-            self.find(Kind::Output);
+            self.find(TextKind::Output);
         }
     }
 
@@ -164,16 +164,16 @@ impl Answer {
 
     /// Adds a text of the model, or a refusal.
     pub(super) fn output(&mut self, text: &str) {
-        self.text(Kind::Output, text);
+        self.text(TextKind::Output, text);
     }
 
     /// Adds reasoning.
     pub(super) fn reasoning(&mut self, text: &str) {
-        self.text(Kind::Reasoning, text);
+        self.text(TextKind::Reasoning, text);
     }
 
     /// Adds a text.
-    pub(super) fn text(&mut self, kind: Kind, text: &str) {
+    pub(super) fn text(&mut self, kind: TextKind, text: &str) {
         if !text.is_empty() && self.current().texts(kind).event(text) {
             self.find(kind);
         }
@@ -183,12 +183,12 @@ impl Answer {
     pub(super) fn call(&mut self, text: &str) {
         if !text.is_empty() {
             self.current().output.add(text);
-            self.find(Kind::Output);
+            self.find(TextKind::Output);
         }
     }
 
     /// Adds a text that has all of its kind in this choice, and perhaps what has arrived before.
-    pub(super) fn whole(&mut self, kind: Kind, text: &str) {
+    pub(super) fn whole(&mut self, kind: TextKind, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -203,10 +203,10 @@ impl Answer {
     }
 
     /// Adds the value of the member `name`, whose text is of this kind.
-    pub(super) fn content(&mut self, kind: Kind, name: &str, content: &Content<'_>) {
+    pub(super) fn content(&mut self, kind: TextKind, name: &str, content: &Content<'_>) {
         self.text(kind, &content.text);
         for piece in &content.extra {
-            let kind = if kind == Kind::Reasoning { kind } else { piece.kind };
+            let kind = if kind == TextKind::Reasoning { kind } else { piece.kind };
             self.text(kind, &piece.text);
             self.note_place(name, &piece.place);
         }
@@ -501,10 +501,10 @@ impl Answer {
 }
 
 impl Choice {
-    fn texts(&mut self, kind: Kind) -> &mut Joined {
+    fn texts(&mut self, kind: TextKind) -> &mut Joined {
         match kind {
-            Kind::Output => &mut self.output,
-            Kind::Reasoning => &mut self.reasoning,
+            TextKind::Output => &mut self.output,
+            TextKind::Reasoning => &mut self.reasoning,
         }
     }
 }
@@ -524,8 +524,8 @@ fn append(text: &mut String, more: String, starts: &mut Vec<usize>) {
 /// do not have, each text once.
 pub(super) fn unknown(known: ContentKinds, extra: &Found) -> impl Iterator<Item = &Piece> {
     let is_new = move |piece: &Piece| match piece.kind {
-        Kind::Output => !known.output,
-        Kind::Reasoning => !known.reasoning,
+        TextKind::Output => !known.output,
+        TextKind::Reasoning => !known.reasoning,
     };
     let is_first = |at: usize, piece: &Piece| extra[..at].iter().all(|one| one.text != piece.text);
     let pieces = extra.iter().enumerate();

@@ -19,7 +19,7 @@ const PLACE_LIMIT: usize = 80;
 
 /// What a text is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TextKind {
     #[default]
     Output,
     Reasoning,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 /// A text that was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    pub(super) kind: Kind,
+    pub(super) kind: TextKind,
     pub(super) text: String,
     /// The names of the members around it, as in `thinking[].text`.
     pub(super) place: String,
@@ -41,7 +41,7 @@ pub(super) type Found = Vec<Piece>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// They are text.
-    Text(Kind),
+    Text(TextKind),
     /// They are what the strings around them are.
     Inherited,
     /// They are not generated text.
@@ -122,14 +122,14 @@ const OUTPUT: &[&str] =
     &["answer", "content", "contents", "output", "refusal", "text", "texts", "transcript"];
 
 impl Meaning {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         let has = |words: &[&str]| self::words(name).any(|word| words.contains(&&*word));
         if has(OTHER) {
             Self::Other
         } else if has(REASONING) {
-            Self::Text(Kind::Reasoning)
+            Self::Text(TextKind::Reasoning)
         } else if has(OUTPUT) {
-            Self::Text(Kind::Output)
+            Self::Text(TextKind::Output)
         } else {
             Self::Inherited
         }
@@ -159,14 +159,14 @@ fn words(name: &str) -> impl Iterator<Item = String> + '_ {
 
 /// Returns the kind of text in the events of a type that a reader does not know, such as
 /// `response.audio.transcript.delta`; `None` if it is sound.
-pub(super) fn kind_of_event(name: &str) -> Option<Kind> {
+pub(super) fn kind_of_event(name: &str) -> Option<TextKind> {
     let words: Vec<String> = words(name).collect();
     let has = |one: &str| words.iter().any(|word| word == one);
     if has("audio") && !has("transcript") {
         return None;
     }
     let is_reasoning = words.iter().any(|word| REASONING.contains(&&**word));
-    Some(if is_reasoning { Kind::Reasoning } else { Kind::Output })
+    Some(if is_reasoning { TextKind::Reasoning } else { TextKind::Output })
 }
 
 /// Reads the value of a member that a reader does not know, and adds the texts in it.
@@ -178,7 +178,7 @@ pub(super) fn member<'de, A: MapAccess<'de>>(
     members: &mut A,
     found: &mut Found,
 ) -> Result<(), A::Error> {
-    match Meaning::of(name) {
+    match Meaning::from_name(name) {
         Meaning::Other => members.next_value::<IgnoredAny>().map(drop),
         Meaning::Inherited => members.next_value_seed(Value { place: name, kind: None, found }),
         Meaning::Text(kind) => {
@@ -192,7 +192,7 @@ pub(super) struct Value<'f> {
     /// The names of the members around it.
     pub(super) place: &'f str,
     /// What a string is here; `None` if it is not generated text.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<TextKind>,
     pub(super) found: &'f mut Found,
 }
 
@@ -247,16 +247,16 @@ impl<'de> Visitor<'de> for Value<'_> {
         while let Some(name) = members.next_key::<Text<'de>>()? {
             let name = &*name.0;
             if name == "type" {
-                of_type = Meaning::of(&members.next_value::<Text<'de>>()?.0);
+                of_type = Meaning::from_name(&members.next_value::<Text<'de>>()?.0);
                 continue;
             }
-            let kind = match (Meaning::of(name), kind) {
+            let kind = match (Meaning::from_name(name), kind) {
                 (Meaning::Other, _) => {
                     members.next_value::<IgnoredAny>()?;
                     continue;
                 }
                 (Meaning::Inherited, kind) => kind,
-                (Meaning::Text(_), Some(Kind::Reasoning)) => Some(Kind::Reasoning),
+                (Meaning::Text(_), Some(TextKind::Reasoning)) => Some(TextKind::Reasoning),
                 (Meaning::Text(kind), _) => Some(kind),
             };
             let place = if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
@@ -264,8 +264,8 @@ impl<'de> Visitor<'de> for Value<'_> {
         }
         match of_type {
             Meaning::Other => found.truncate(first),
-            Meaning::Text(Kind::Reasoning) => {
-                found[first..].iter_mut().for_each(|piece| piece.kind = Kind::Reasoning);
+            Meaning::Text(TextKind::Reasoning) => {
+                found[first..].iter_mut().for_each(|piece| piece.kind = TextKind::Reasoning);
             }
             _ => {}
         }
@@ -289,7 +289,7 @@ pub(super) trait Open<'de>: Default {
 
 /// Returns a seed for a value that is output, whatever its shape.
 fn anywhere(found: &mut Found) -> Value<'_> {
-    Value { place: "", kind: Some(Kind::Output), found }
+    Value { place: "", kind: Some(TextKind::Output), found }
 }
 
 /// Reads an [`Open`] value. Numbers, booleans and `null` do not have any text.
@@ -413,7 +413,8 @@ impl<'de: 'a, 'a> Open<'de> for Content<'a> {
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
         let mut content = json.deserialize_any(OpenVisitor::<Self>(PhantomData))?;
-        let is_part = |piece: &Piece| piece.kind == Kind::Output && PARTS.contains(&&*piece.place);
+        let is_part =
+            |piece: &Piece| piece.kind == TextKind::Output && PARTS.contains(&&*piece.place);
         for part in content.extra.extract_if(.., |piece| is_part(piece)) {
             content.text.to_mut().push_str(&part.text);
         }
@@ -427,31 +428,31 @@ mod tests {
 
     use super::*;
 
-    fn found(json: &str) -> Vec<(Kind, String, String)> {
+    fn found(json: &str) -> Vec<(TextKind, String, String)> {
         let mut found = Found::new();
         let value = Value { place: "", kind: None, found: &mut found };
         value.deserialize(&mut serde_json::Deserializer::from_str(json)).unwrap();
         found.into_iter().map(|piece| (piece.kind, piece.text, piece.place)).collect()
     }
 
-    fn one(kind: Kind, text: &str, place: &str) -> Vec<(Kind, String, String)> {
+    fn one(kind: TextKind, text: &str, place: &str) -> Vec<(TextKind, String, String)> {
         vec![(kind, text.to_owned(), place.to_owned())]
     }
 
     #[test]
     fn names_are_split_into_words() {
-        let of = |name| words(name).collect::<Vec<_>>();
-        assert_eq!(of("reasoning_content"), ["reasoning", "content"]);
-        assert_eq!(of("thoughtSummary"), ["thought", "summary"]);
-        assert_eq!(of("reasoning.text"), ["reasoning", "text"]);
-        assert_eq!(of("TEXT"), ["text"]);
-        assert_eq!(of("é_-"), Vec::<String>::new());
+        let words_of = |name| words(name).collect::<Vec<_>>();
+        assert_eq!(words_of("reasoning_content"), ["reasoning", "content"]);
+        assert_eq!(words_of("thoughtSummary"), ["thought", "summary"]);
+        assert_eq!(words_of("reasoning.text"), ["reasoning", "text"]);
+        assert_eq!(words_of("TEXT"), ["text"]);
+        assert_eq!(words_of("é_-"), Vec::<String>::new());
     }
 
     /// The shapes of Mistral, `OpenRouter`, `OpenAI`'s audio and `LiteLLM`.
     #[test]
     fn texts_of_servers_are_found() {
-        let (output, reasoning) = (Kind::Output, Kind::Reasoning);
+        let (output, reasoning) = (TextKind::Output, TextKind::Reasoning);
         let mistral =
             r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":" a"}]}]}"#;
         assert_eq!(found(mistral), one(reasoning, " a", "content[].thinking[].text"));

@@ -23,11 +23,11 @@ pub(super) struct Calls {
 }
 
 /// The place of a call: the choice, and the index in its list of calls.
-pub(super) type Place = (u64, u64);
+pub(super) type CallPlace = (u64, u64);
 
 #[derive(Debug, Default)]
 struct Call {
-    place: Place,
+    place: CallPlace,
     id: String,
     arguments: String,
 }
@@ -35,9 +35,9 @@ struct Call {
 impl Calls {
     /// Adds a part of the call at `place`. Some servers give all calls of a stream the same place, so
     /// that a new `id` is a new call.
-    pub(super) fn part(&mut self, place: Place, id: &str, arguments: &str) {
-        let is_it = |call: &&mut Call| call.place == place;
-        match self.calls.iter_mut().rev().take(PARALLEL).find(is_it) {
+    pub(super) fn part(&mut self, place: CallPlace, id: &str, arguments: &str) {
+        let is_at_place = |call: &&mut Call| call.place == place;
+        match self.calls.iter_mut().rev().take(PARALLEL).find(is_at_place) {
             Some(call) if id.is_empty() || call.id.is_empty() || call.id == id => {
                 if call.id.is_empty() {
                     id.clone_into(&mut call.id);

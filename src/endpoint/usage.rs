@@ -529,7 +529,7 @@ mod tests {
     /// up neither.
     #[test]
     fn sums_tell_where_reasoning_is_counted() {
-        let of = |json: &str, shown: [usize; 2]| {
+        let counts_of = |json: &str, shown: [usize; 2]| {
             let (usage, note) = usage(json).whole_completion(shown);
             (usage.completion_tokens.unwrap(), note)
         };
@@ -540,25 +540,25 @@ mod tests {
             )
         };
         let beside = Some(note::REASONING_BESIDE_COMPLETION);
-        assert_eq!(of(&counts(20, 30, 60), [40, 60]), (50, beside));
-        assert_eq!(of(&counts(50, 30, 60), [40, 60]), (50, None));
+        assert_eq!(counts_of(&counts(20, 30, 60), [40, 60]), (50, beside));
+        assert_eq!(counts_of(&counts(50, 30, 60), [40, 60]), (50, None));
         let odd = Some(note::USAGE_CONTRADICTS_ITSELF);
         // The reasoning is three fifths of the text: of 50 tokens, not of 20 or of 80.
-        assert_eq!(of(&counts(20, 30, 99), [40, 60]), (50, odd));
-        assert_eq!(of(&counts(50, 30, 99), [40, 60]), (50, odd));
-        assert_eq!(of(&counts(20, 15, 99), [400, 300]), (35, odd));
+        assert_eq!(counts_of(&counts(20, 30, 99), [40, 60]), (50, odd));
+        assert_eq!(counts_of(&counts(50, 30, 99), [40, 60]), (50, odd));
+        assert_eq!(counts_of(&counts(20, 15, 99), [400, 300]), (35, odd));
         // 20 is more than can be inside.
-        assert_eq!(of(&counts(10, 20, 20), [40, 0]), (30, odd));
+        assert_eq!(counts_of(&counts(10, 20, 20), [40, 0]), (30, odd));
         let untold = r#"{"completion_tokens":20,"reasoning_tokens":5}"#;
-        assert_eq!(of(untold, [40, 0]), (20, None));
+        assert_eq!(counts_of(untold, [40, 0]), (20, None));
         let cached =
             r#"{"input_tokens":3,"cache_read_input_tokens":7,"output_tokens":5,"total_tokens":15}"#;
-        assert_eq!(of(cached, [9, 0]), (5, None));
+        assert_eq!(counts_of(cached, [9, 0]), (5, None));
         let odd_without = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":9}"#;
-        assert_eq!(of(odd_without, [9, 0]), (5, odd));
+        assert_eq!(counts_of(odd_without, [9, 0]), (5, odd));
         let of_gemini = r#"{"promptTokenCount":10,"candidatesTokenCount":20,"thoughtsTokenCount":5,
             "totalTokenCount":38,"toolUsePromptTokenCount":3}"#;
-        assert_eq!(of(of_gemini, [9, 9]), (25, None));
+        assert_eq!(counts_of(of_gemini, [9, 9]), (25, None));
     }
 
     #[test]

@@ -28,7 +28,7 @@ const SLOWDOWNS: &[(u64, &str)] = &[
 ];
 
 /// Returns the reasons for doubt about a GPU of the exporter called `exporter`.
-pub(super) fn of(
+pub(super) fn doubts(
     gpu: &GpuSeries<'_>,
     fields: &Fields,
     phase: &Phase<'_>,

@@ -26,7 +26,7 @@ pub(crate) struct Gpu {
 impl Gpu {
     /// Reads the labels of dcgm-exporter, or those of AMD's exporter; `None` if they do not name a
     /// GPU.
-    pub(crate) fn of<'a>(
+    pub(crate) fn from_labels<'a>(
         labels: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
     ) -> Option<Self> {
         let get = |name: &str| {
@@ -67,7 +67,7 @@ const INSTANCE: [&str; 2] = ["GPU_I_ID", "gpu_partition_id"];
 pub(super) fn instance<'a>(
     mut labels: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Option<&'a str> {
-    let is_it = |name: &str| INSTANCE.iter().any(|label| name.eq_ignore_ascii_case(label));
-    let (_, instance) = labels.find(|(name, _)| is_it(name))?;
+    let is_instance = |name: &str| INSTANCE.iter().any(|label| name.eq_ignore_ascii_case(label));
+    let (_, instance) = labels.find(|(name, _)| is_instance(name))?;
     (!instance.is_empty()).then_some(instance)
 }

@@ -18,7 +18,7 @@ static WATCHED: [Watched; 6] = [
 /// Returns the highest value of each field over the GPUs of an exporter.
 #[must_use]
 pub(crate) fn gauges(samples: &[GpuSample]) -> Vec<LiveGauge> {
-    let of = |watched: &'static Watched| {
+    let value_of = |watched: &'static Watched| {
         let values = || {
             let fields = samples.iter().flat_map(|sample| &sample.values);
             fields.filter(|(tag, _)| **tag == *watched.name).map(|(_, value)| *value)
@@ -26,5 +26,5 @@ pub(crate) fn gauges(samples: &[GpuSample]) -> Vec<LiveGauge> {
         let value = values().reduce(f64::max)?;
         Some(LiveGauge { watched, value, series: values().count() })
     };
-    WATCHED.iter().filter_map(of).collect()
+    WATCHED.iter().filter_map(value_of).collect()
 }

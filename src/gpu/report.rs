@@ -107,7 +107,7 @@ pub(crate) fn build(
         let series = GpuSeries::all(endpoint, fields);
         let name = display(&endpoint.url);
         for gpu in &series {
-            doubts.extend(doubts::of(gpu, fields, &phase, &name));
+            doubts.extend(doubts::doubts(gpu, fields, &phase, &name));
         }
         let gpus: Vec<_> = series.iter().map(|gpu| phase.entry(gpu, fields)).collect();
         if !gpus.is_empty() {
@@ -245,7 +245,7 @@ impl<'a> Phase<'a> {
         let (first, last) = (*within.first()?, *within.last()?);
         let (avg, spread) = match field.summary {
             Summary::Distribution => {
-                let spread = Spread::of(&within)?;
+                let spread = Spread::from_values(&within)?;
                 (spread.sum / spread.count as f64, Some(spread))
             }
             Summary::Increase => {
@@ -288,7 +288,7 @@ fn samples_of(
 }
 
 impl Spread {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn from_values(values: &[f64]) -> Option<Self> {
         let mut ascending = values.to_vec();
         ascending.sort_unstable_by(f64::total_cmp);
         let (min, max) = (*ascending.first()?, *ascending.last()?);

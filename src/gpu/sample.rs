@@ -33,7 +33,7 @@ pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample
                 let Value::Number(value) = point.value else { continue };
                 let labels = point.labels.iter().map(|(name, value)| (&**name, &**value));
                 let Some(value) = field.read(value).value() else { continue };
-                let Some(gpu) = Gpu::of(&labels) else { continue };
+                let Some(gpu) = Gpu::from_labels(&labels) else { continue };
                 let known = found.iter().position(|(known, ..)| known.is(&gpu));
                 let at = known.unwrap_or_else(|| {
                     found.push((gpu, field.vendor, ByField::new()));

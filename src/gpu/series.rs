@@ -39,7 +39,7 @@ impl<'a> GpuSeries<'a> {
                 let Some(field) = fields.get(*index) else { continue };
                 for series in &family.series {
                     let Values::Number(column) = &series.values else { continue };
-                    let Some(gpu) = Gpu::of(&pairs(&series.labels)) else { continue };
+                    let Some(gpu) = Gpu::from_labels(&pairs(&series.labels)) else { continue };
                     let known = gpus.iter().position(|known| known.gpu.is(&gpu));
                     if known.is_none() && gpus.len() == MAX_GPUS {
                         continue;

@@ -138,23 +138,24 @@ fn further_fields_have_the_names_and_units_of_aiperf() {
     assert!(errors[0].starts_with("line 7 does not have the form"), "{errors:?}");
     assert!(errors[1].starts_with("line 8 does not name a field"), "{errors:?}");
     assert!(errors[2].starts_with("line 9 has a type"), "{errors:?}");
-    let of = |tag: &str| {
+    let values_of = |tag: &str| {
         let field = fields.iter().find(|field| *field.tag == *tag && field.is_shown).unwrap();
         (field.title.to_string(), field.unit.to_string(), field.summary)
     };
     let gauge = Summary::Distribution;
-    assert_eq!(of("nvidia_sm_clock"), ("SM Clock Frequency".into(), "MHz".into(), gauge));
-    assert_eq!(of("nvidia_memory_temp"), ("Memory Temperature".into(), "°C".into(), gauge));
+    assert_eq!(values_of("nvidia_sm_clock"), ("SM Clock Frequency".into(), "MHz".into(), gauge));
+    assert_eq!(values_of("nvidia_memory_temp"), ("Memory Temperature".into(), "°C".into(), gauge));
     let ratio = "Ratio Of Cycles, Of The Tensor Pipe.";
-    assert_eq!(of("nvidia_pipe_tensor_active"), (ratio.into(), "count".into(), gauge));
-    assert_eq!(of("nvidia_dcgm_fi_driver").1, "count");
+    assert_eq!(values_of("nvidia_pipe_tensor_active"), (ratio.into(), "count".into(), gauge));
+    assert_eq!(values_of("nvidia_dcgm_fi_driver").1, "count");
     assert_eq!(fields.iter().filter(|field| &*field.tag == "nvidia_gpu_utilization").count(), 1);
 }
 
 #[test]
 fn gpus_are_known_by_their_labels() {
-    let of = |labels: &[(&'static str, &'static str)]| Gpu::of(&labels.iter().copied());
-    let dcgm = of(&[
+    let gpu_with =
+        |labels: &[(&'static str, &'static str)]| Gpu::from_labels(&labels.iter().copied());
+    let dcgm = gpu_with(&[
         ("Hostname", "node1"),
         ("UUID", "GPU-1"),
         ("gpu", "3"),
@@ -169,10 +170,11 @@ fn gpus_are_known_by_their_labels() {
     );
     assert_eq!((dcgm.hostname.as_deref(), dcgm.namespace), (Some("node1"), None));
     assert_eq!(dcgm.pod_name.as_deref(), Some("server-0"));
-    let amd = of(&[("gpu_id", "0"), ("serial_number", "S1"), ("card_series", "MI300X")]).unwrap();
+    let amd =
+        gpu_with(&[("gpu_id", "0"), ("serial_number", "S1"), ("card_series", "MI300X")]).unwrap();
     assert_eq!((&*amd.gpu_uuid, &*amd.gpu_model_name), ("S1", "MI300X"));
-    assert_eq!(of(&[("gpu", "all")]), None);
-    assert_eq!(of(&[]), None);
+    assert_eq!(gpu_with(&[("gpu", "all")]), None);
+    assert_eq!(gpu_with(&[]), None);
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn report(bodies: &[String]) -> GpuReport {
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
         let at = second * SECOND;
         let times = FetchTimes { request_sent_ns: at, first_byte_ns: at + 1, last_byte_ns: at + 2 };
-        store.push(0, times, &Snapshot::of(&exposition));
+        store.push(0, times, &Snapshot::from_exposition(&exposition));
     }
     let windows = Windows { warmup: None, profiling: Some(window(1.5, 3.5)) };
     report::build(&store, &Fields::default(), &windows, &[], true).unwrap()
@@ -222,18 +224,18 @@ fn statistics_cover_the_measurement() {
             .collect();
     let report = report(&bodies);
     let gpu = &report.exporters[0].gpus[0];
-    let of = |tag: &str| gpu.metrics.iter().find(|metric| &*metric.tag == tag).unwrap();
+    let metric = |tag: &str| gpu.metrics.iter().find(|metric| &*metric.tag == tag).unwrap();
     // The samples of 2 s, 3 s and 4 s, which is the first after the end.
-    let power = of("nvidia_power_usage");
+    let power = metric("nvidia_power_usage");
     let spread = power.spread.unwrap();
     close(power.avg, 400.0);
     assert_eq!((spread.min, spread.max, spread.count, spread.sum), (300.0, 500.0, 3, 1200.0));
     close(spread.std, 100.0);
     close(spread.percentiles[4], 400.0);
     // 1,200,000 mJ − 0 mJ.
-    close(of("nvidia_energy_consumption").avg, 1200e-6);
-    close(of("nvidia_memory_used").avg, 1.048_576);
-    close(of("nvidia_sm_utilization").avg, 25.0);
+    close(metric("nvidia_energy_consumption").avg, 1200e-6);
+    close(metric("nvidia_memory_used").avg, 1.048_576);
+    close(metric("nvidia_sm_utilization").avg, 25.0);
     // 1000 J at 3.5 s, 150 J at 1.5 s.
     let energy = gpu.energy.unwrap();
     assert!((energy.joules - 850.0).abs() < 1e-3, "{energy:?}");
@@ -265,16 +267,16 @@ fn what_instances_divide_is_added_up_and_what_they_repeat_counts_once() {
     let body: String = one.iter().zip(&two).map(|(one, two)| family(one, two)).collect();
     let report = report(&[body.clone(), body.clone(), body.clone(), body.clone()]);
     let gpu = &report.exporters[0].gpus[0];
-    let of = |tag: &str| gpu.metrics.iter().find(|metric| &*metric.tag == tag).unwrap().avg;
-    close(of("nvidia_power_usage"), 300.0);
-    close(of("nvidia_memory_used"), 4000.0 * 1.048_576e-3);
-    close(of("nvidia_sm_utilization"), 75.0);
+    let average = |tag: &str| gpu.metrics.iter().find(|metric| &*metric.tag == tag).unwrap().avg;
+    close(average("nvidia_power_usage"), 300.0);
+    close(average("nvidia_memory_used"), 4000.0 * 1.048_576e-3);
+    close(average("nvidia_sm_utilization"), 75.0);
     let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-    let samples = samples(&Snapshot::of(&exposition), &Fields::default());
-    let of = |tag: &str| samples[0].values.iter().find(|(have, _)| **have == *tag).unwrap().1;
-    close(of("nvidia_power_usage"), 300.0);
-    close(of("nvidia_memory_used"), 4000.0 * 1.048_576e-3);
-    close(of("nvidia_sm_utilization"), 75.0);
+    let samples = samples(&Snapshot::from_exposition(&exposition), &Fields::default());
+    let value_of = |tag: &str| samples[0].values.iter().find(|(have, _)| **have == *tag).unwrap().1;
+    close(value_of("nvidia_power_usage"), 300.0);
+    close(value_of("nvidia_memory_used"), 4000.0 * 1.048_576e-3);
+    close(value_of("nvidia_sm_utilization"), 75.0);
 }
 
 /// 300 W for 2 s are 600 J; the counter has 30 J a second.
@@ -307,10 +309,10 @@ fn amd_exporters_are_read() {
     let report = report(&[0.0, 600.0, 1200.0, 1800.0, 2400.0].map(at));
     let gpu = &report.exporters[0].gpus[0];
     assert_eq!((gpu.vendor, gpu.gpu.gpu_index), (Vendor::Amd, 2));
-    let of = |tag: &str| gpu.metrics.iter().find(|metric| &*metric.tag == tag).unwrap().avg;
-    close(of("amd_power"), 600.0);
-    close(of("amd_energy_consumption"), 1800e-6);
-    close(of("amd_memory_used"), 2.097_152);
+    let average = |tag: &str| gpu.metrics.iter().find(|metric| &*metric.tag == tag).unwrap().avg;
+    close(average("amd_power"), 600.0);
+    close(average("amd_energy_consumption"), 1800e-6);
+    close(average("amd_memory_used"), 2.097_152);
     close(gpu.energy.unwrap().joules, 1200.0);
 }
 
@@ -419,7 +421,7 @@ fn impossible_samples_are_left_out_and_told() {
     );
     let text = body(-5.0, 3e5, "");
     let exposition = Exposition::parse(text.as_bytes(), Format::Text).unwrap();
-    let samples = samples(&Snapshot::of(&exposition), &Fields::default());
+    let samples = samples(&Snapshot::from_exposition(&exposition), &Fields::default());
     let names: Vec<&str> = samples[0].values.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["nvidia_energy_consumption"]);
 }
@@ -442,11 +444,11 @@ fn exporters_that_nobody_named_are_listed_only_if_they_respond() {
     let url: ShownUrl = "http://localhost:9400/metrics".into();
     let store = Store::new([url.clone()]);
     let windows = Windows { warmup: None, profiling: Some(window(1.0, 2.0)) };
-    let of = |discovered: &[ShownUrl]| {
+    let urls_with = |discovered: &[ShownUrl]| {
         report::build(&store, &Fields::default(), &windows, discovered, true).unwrap().configured
     };
-    assert_eq!(of(&[]), std::slice::from_ref(&url));
-    assert!(of(&[url]).is_empty());
+    assert_eq!(urls_with(&[]), std::slice::from_ref(&url));
+    assert!(urls_with(&[url]).is_empty());
 }
 
 #[test]
@@ -457,7 +459,7 @@ fn the_live_view_shows_the_highest_of_all_gpus() {
                 # TYPE DCGM_FI_DEV_SM_CLOCK gauge\n\
                 DCGM_FI_DEV_SM_CLOCK{gpu=\"0\",UUID=\"A\"} 1980\n";
     let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-    let samples = samples(&Snapshot::of(&exposition), &Fields::default());
+    let samples = samples(&Snapshot::from_exposition(&exposition), &Fields::default());
     // Fields that are only read for warnings are not among the samples.
     let values: Vec<(u64, Vec<f64>)> = samples
         .iter()

@@ -27,7 +27,8 @@ fn at(address: SocketAddr) -> String {
 }
 
 fn open(hub: &Hub, file: &str) -> Result<String, HubError> {
-    let mut opened = hub.repository(Kind::Dataset, "org/name", "main")?.open(file, 1000)?;
+    let mut opened =
+        hub.repository(RepositoryKind::Dataset, "org/name", "main")?.open(file, 1000)?;
     let mut text = String::new();
     opened.read_to_string(&mut text).unwrap();
     Ok(text)
@@ -183,7 +184,7 @@ fn the_list_of_files_is_that_of_the_hub_or_of_the_cache() {
     let (address, requests) = serve(vec![response("200 OK", list.as_bytes()), file]);
     let cache = tempfile::tempdir().unwrap();
     let listed = |hub: &Hub| {
-        hub.repository(Kind::Dataset, "org/name", "refs/convert/parquet").unwrap().list()
+        hub.repository(RepositoryKind::Dataset, "org/name", "refs/convert/parquet").unwrap().list()
     };
     let online = hub(cache.path(), &at(address), &[("HF_TOKEN", "hf_secret")]);
     let listing = listed(&online).unwrap();
@@ -200,7 +201,11 @@ fn the_list_of_files_is_that_of_the_hub_or_of_the_cache() {
 
     let offline = hub(cache.path(), &at(address), &[("HF_HUB_OFFLINE", "1")]);
     assert!(matches!(listed(&offline), Err(HubError::Offline { .. })));
-    online.repository(Kind::Dataset, "org/name", COMMIT).unwrap().open("b/c.json", 100).unwrap();
+    online
+        .repository(RepositoryKind::Dataset, "org/name", COMMIT)
+        .unwrap()
+        .open("b/c.json", 100)
+        .unwrap();
     assert_eq!(listed(&offline).unwrap().files, ["b/c.json"]);
     // The hub cannot be reached any more.
     assert_eq!(listed(&online).unwrap().files, ["b/c.json"]);
@@ -221,9 +226,9 @@ fn names_that_would_leave_the_cache_are_rejected() {
     let cache = tempfile::tempdir().unwrap();
     let hub = hub(cache.path(), "http://127.0.0.1:1", &[]);
     for name in ["../x", "a/b/c", "", "a/", ".."] {
-        assert!(hub.repository(Kind::Dataset, name, "main").is_err(), "{name}");
+        assert!(hub.repository(RepositoryKind::Dataset, name, "main").is_err(), "{name}");
     }
-    let repository = hub.repository(Kind::Dataset, "org/name", "main").unwrap();
+    let repository = hub.repository(RepositoryKind::Dataset, "org/name", "main").unwrap();
     for file in ["../x", "a/../../x", "/etc/passwd", "a\\b", "c:x", "a//b", ""] {
         assert!(matches!(repository.open(file, 10), Err(HubError::Name { .. })), "{file}");
         assert!(repository.cached(file).is_none(), "{file}");

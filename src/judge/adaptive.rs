@@ -40,7 +40,7 @@ impl Compared {
 
 impl Conditions {
     /// Returns the conditions of an adaptive load; what is not one was rejected before the run.
-    pub(crate) fn of(adaptive: &Adaptive) -> Self {
+    pub(crate) fn from_adaptive(adaptive: &Adaptive) -> Self {
         Self(adaptive.conditions.iter().filter_map(|text| Filter::parse(text).ok()).collect())
     }
 
@@ -60,7 +60,7 @@ impl Conditions {
         let compare = |condition: &Filter| {
             let result = results.iter().find(|result| result.metric.tag == condition.metric);
             let statistic = Statistic::named(&condition.statistic);
-            let observed = result.zip(statistic).and_then(|(it, which)| which.of(&it.stats));
+            let observed = result.zip(statistic).and_then(|(it, which)| which.value_in(&it.stats));
             let observed = observed.filter(|value| value.is_finite());
             let met = observed.is_some_and(|value| condition.op.holds(value, condition.threshold));
             Compared { condition: condition.clone(), observed, met }
@@ -300,16 +300,16 @@ mod tests {
     #[test]
     fn windows_without_enough_requests_have_no_verdict() {
         let conditions = Conditions(vec![Filter::parse("request_latency:p95<=1s").unwrap()]);
-        let of = |completed, errored, unanswered| {
+        let window = |completed, errored, unanswered| {
             let requests = Outcomes { completed, errored, unanswered, cancelled: 9 };
             let (verdict, compared, finding) = judge_window(&conditions, &requests, 5, &[]);
             assert_eq!((compared.len(), compared[0].met), (1, false));
             (verdict, finding)
         };
-        assert_eq!(of(3, 1, 0), (WindowVerdict::TooFewRequests, Finding::TooFew));
-        assert_eq!(of(0, 5, 0), (WindowVerdict::NoneSucceeded, Finding::Failed));
-        assert_eq!(of(4, 1, 0), (WindowVerdict::Missed, Finding::Failed));
-        assert_eq!(of(90, 0, 1), (WindowVerdict::Unanswered, Finding::Failed));
+        assert_eq!(window(3, 1, 0), (WindowVerdict::TooFewRequests, Finding::TooFew));
+        assert_eq!(window(0, 5, 0), (WindowVerdict::NoneSucceeded, Finding::Failed));
+        assert_eq!(window(4, 1, 0), (WindowVerdict::Missed, Finding::Failed));
+        assert_eq!(window(90, 0, 1), (WindowVerdict::Unanswered, Finding::Failed));
     }
 
     #[test]

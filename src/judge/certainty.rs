@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::compare::{MIN_REQUESTS, Source};
 use super::gate::{Condition, Gate, Subject};
 use crate::metrics::limit::Operator;
-use crate::metrics::metric::{Kind, Percent, Statistic};
+use crate::metrics::metric::{MetricKind, Percent, Statistic};
 use crate::metrics::{Accumulator, LongRun, Metric, tag};
 use crate::statistics::interval::Measured;
 use crate::statistics::percentile::sorted_at;
@@ -59,22 +59,22 @@ pub(crate) fn bases<'a>(
     gates: &[Gate],
     values: impl Fn(Option<&str>) -> Option<(&'a Accumulator, Option<f64>)>,
 ) -> Vec<Basis> {
-    let of = |gate: &Gate| {
+    let certainty = |gate: &Gate| {
         let Some((phase, asked)) = values(gate.phase()) else { return Basis::default() };
         Basis {
-            certainty: Certainty::of(gate, phase),
+            certainty: Certainty::for_gate(gate, phase),
             long_run: phase.long_run(asked),
             rate_error: rate_error(gate, phase),
         }
     };
-    gates.iter().map(of).collect()
+    gates.iter().map(certainty).collect()
 }
 
 /// Returns half the width of the 95% interval of the rate that a gate limits, as a share of it; `None` if it
 /// does not limit one whose interval is known.
 fn rate_error(gate: &Gate, phase: &Accumulator) -> Option<f64> {
     let Condition::Metric { subject, .. } = &gate.condition else { return None };
-    let summed = match Source::of(subject.metric, subject.statistic)? {
+    let summed = match Source::for_statistic(subject.metric, subject.statistic)? {
         Source::SuccessRate => tag::REQUEST_COUNT,
         Source::Rate(tag) => tag,
         _ => return None,
@@ -89,11 +89,11 @@ fn rate_error(gate: &Gate, phase: &Accumulator) -> Option<f64> {
 
 /// Returns whether percentiles of `metric` can be limited with a confidence.
 pub(super) fn has_values(metric: &Metric) -> bool {
-    matches!(metric.kind, Kind::Record(_) | Kind::WithFailures(_))
+    matches!(metric.kind, MetricKind::Record(_) | MetricKind::WithFailures(_))
 }
 
 impl Certainty {
-    fn of(gate: &Gate, phase: &Accumulator) -> Option<Self> {
+    fn for_gate(gate: &Gate, phase: &Accumulator) -> Option<Self> {
         let Condition::Metric { subject, operator, limit, confidence } = &gate.condition else {
             return None;
         };
@@ -101,7 +101,7 @@ impl Certainty {
             return None;
         };
         let (tag, failures) = match metric.kind {
-            Kind::WithFailures(of) => (of, phase.failures()),
+            MetricKind::WithFailures(of) => (of, phase.failures()),
             _ => (metric.tag, 0),
         };
         let column = phase.column(tag)?;

@@ -59,7 +59,7 @@ pub(crate) const TOLERANCE_PERCENT: f64 = 2.0;
 
 /// Returns whether statistics of requests can be compared by `statistic` of `metric`.
 pub(super) fn is_comparable(metric: &Metric, statistic: Statistic) -> bool {
-    Source::of(metric, statistic).is_some()
+    Source::for_statistic(metric, statistic).is_some()
 }
 
 /// Returns whether more of `metric` is better. AIPerf's catalogue does not mark goodput.
@@ -106,7 +106,7 @@ impl Plan {
         let mut add = |subject: Subject, decides, gate: Option<RelativeGate>| {
             let is_same = |known: &Measure| known.subject.is(subject);
             let is_known = measures.iter().any(|known| is_same(known) && gate.is_none());
-            let source = Source::of(subject.metric, subject.statistic);
+            let source = Source::for_statistic(subject.metric, subject.statistic);
             if let Some(source) = source.filter(|_| !is_known) {
                 measures.push(Measure { subject, source, decides, gate });
             }
@@ -572,8 +572,9 @@ fn collect(path: &str, base: &Json, new: &Json, found: &mut Vec<Difference>) {
     let names: std::collections::BTreeSet<&String> = old.keys().chain(other.keys()).collect();
     for name in names {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        let of = |map: &serde_json::Map<String, Json>| map.get(name).cloned().unwrap_or_default();
-        collect(&path, &of(old), &of(other), found);
+        let member =
+            |map: &serde_json::Map<String, Json>| map.get(name).cloned().unwrap_or_default();
+        collect(&path, &member(old), &member(other), found);
     }
 }
 

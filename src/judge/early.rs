@@ -66,13 +66,13 @@ struct Test {
 
 impl Test {
     /// Returns the test of `gate`; `None` if it cannot be tested before the end.
-    fn of(gate: &Gate) -> Option<Self> {
+    fn for_gate(gate: &Gate) -> Option<Self> {
         let Condition::Metric { subject, operator, limit, confidence } = &gate.condition else {
             return None;
         };
         let (operator, limit) = (*operator, *limit);
-        let source =
-            Source::of(subject.metric, subject.statistic).filter(|_| !subject.is_steady)?;
+        let source = Source::for_statistic(subject.metric, subject.statistic)
+            .filter(|_| !subject.is_steady)?;
         let is_upper = match operator {
             Operator::AtMost | Operator::Below => true,
             Operator::AtLeast | Operator::Above => false,
@@ -167,8 +167,8 @@ impl Test {
 impl EarlyDecision {
     /// Prepares the tests of `gates`; `None` if none of them can be tested before the end.
     #[must_use]
-    pub(crate) fn of(gates: &[Gate]) -> Option<Self> {
-        let tests: Vec<Test> = gates.iter().filter_map(Test::of).collect();
+    pub(crate) fn for_gates(gates: &[Gate]) -> Option<Self> {
+        let tests: Vec<Test> = gates.iter().filter_map(Test::for_gate).collect();
         (!tests.is_empty()).then(|| Self { tests, ..Self::default() })
     }
 
@@ -239,7 +239,7 @@ mod tests {
         failing: usize,
     ) -> (Option<Decision>, usize) {
         let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-        let mut early = EarlyDecision::of(&gates).unwrap();
+        let mut early = EarlyDecision::for_gates(&gates).unwrap();
         let mut ordered = requests.to_vec();
         ordered.sort_by(|a, b| a.end.total_cmp(&b.end));
         for (number, request) in ordered.into_iter().enumerate() {
@@ -312,8 +312,9 @@ mod tests {
         let gates =
             ["client_health==valid", "request_latency:max<=1s", "steady:request_latency<=1s"];
         let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-        assert!(EarlyDecision::of(&gates).is_none());
-        let mut early = EarlyDecision::of(&["request_latency:p50<=1s".parse().unwrap()]).unwrap();
+        assert!(EarlyDecision::for_gates(&gates).is_none());
+        let mut early =
+            EarlyDecision::for_gates(&["request_latency:p50<=1s".parse().unwrap()]).unwrap();
         assert_eq!(early.decision(), None);
         let request = Simulated { start: 0.0, served: 0.0, end: 9.0 };
         let warmup = Observation { phase: PhaseKind::Warmup, ..observed((0, request), usize::MAX) };

@@ -84,7 +84,7 @@ impl<'a> Facts<'a> {
         let find = |tag| results.iter().find(|result| result.metric.tag == tag);
         let tag = subject.metric.tag;
         let value = match find(tag) {
-            Some(result) => subject.statistic.of(&result.stats),
+            Some(result) => subject.statistic.value_in(&result.stats),
             None if COUNTS.contains(&tag) => find(tag::COMPLETED_REQUEST_COUNT).map(|_| 0.0),
             None => None,
         };

@@ -353,7 +353,7 @@ impl Gate {
         let Condition::Metric { subject: Subject { metric, .. }, .. } = &self.condition else {
             return self;
         };
-        let (known, wanted) = (metric.tag, from.of(metric.tag));
+        let (known, wanted) = (metric.tag, from.judged_metric(metric.tag));
         if known == wanted {
             return self;
         }

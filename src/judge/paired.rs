@@ -147,9 +147,8 @@ fn estimate(measure: &Measure, pairs: &[[&Trial; 2]], level: f64) -> Result<Esti
     };
     let shifts: Vec<f64> = values.iter().map(shift).collect();
     let found = match scale {
-        Scale::Ratio => {
-            Typical::of(&shifts).map(|typical| (typical.value, typical.interval(level)))
-        }
+        Scale::Ratio => Typical::from_differences(&shifts)
+            .map(|typical| (typical.value, typical.interval(level))),
         Scale::Difference => Measured::of_independent(&shifts).map(|mean| {
             let half = mean.half_width(level);
             (mean.value, half.map(|half| [mean.value - half, mean.value + half]))

@@ -1,7 +1,7 @@
 //! The series of server metrics that a gate limits.
 
 use super::gate::Series;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{MetricReport, SeriesReport};
 
 /// The value of a series.
@@ -18,19 +18,19 @@ impl Series {
         &'a self,
         metrics: &'a [MetricReport],
     ) -> Result<Vec<SeriesValue<'a>>, String> {
-        let is_it = |metric: &&MetricReport| {
-            let is_counter = metric.kind == Kind::Counter;
+        let has_name = |metric: &&MetricReport| {
+            let is_counter = metric.kind == SeriesKind::Counter;
             *metric.name == *self.name
                 || (is_counter && self.name.strip_suffix("_total") == Some(&*metric.name))
         };
-        let metrics: Vec<&MetricReport> = metrics.iter().filter(is_it).collect();
+        let metrics: Vec<&MetricReport> = metrics.iter().filter(has_name).collect();
         if metrics.is_empty() {
             return Err(format!("no server exposed {}", self.name));
         }
         let has_labels = |series: &SeriesReport| {
-            let of = |name: &str| series.labels.iter().find(|(known, _)| **known == *name);
+            let label = |name: &str| series.labels.iter().find(|(known, _)| **known == *name);
             // In Prometheus an empty label is the same as no label.
-            self.labels.iter().all(|(name, value)| of(name).map_or("", |(_, own)| own) == value)
+            self.labels.iter().all(|(name, value)| label(name).map_or("", |(_, own)| own) == value)
         };
         let all =
             metrics.iter().flat_map(|metric| metric.series.iter().map(move |one| (*metric, one)));

@@ -10,7 +10,7 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use super::metric::{
-    Kind, MetricResult, Objective, Observation, Rank, Settings, Stats, Totals, Value,
+    MetricKind, MetricResult, Objective, Observation, Rank, Settings, Stats, Totals, Value,
 };
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
@@ -108,22 +108,24 @@ impl Accumulator {
             .rows()
             .iter()
             .map(|metric| match metric.kind {
-                Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Column::new(store.clone())),
-                Kind::Count(_) | Kind::Tally(_) => Cell::Sum(None),
-                Kind::Earliest(_) => Cell::Earliest(None),
-                Kind::Latest(_) => Cell::Latest(None),
-                Kind::SumOf(_)
-                | Kind::PercentileOf(..)
-                | Kind::ShareOf(..)
-                | Kind::OverTime(..)
-                | Kind::WithFailures(_)
-                | Kind::RoundTrip
-                | Kind::LessRoundTrip(_)
-                | Kind::Derived(_)
-                | Kind::OfSession(_)
-                | Kind::OfSessions(_)
-                | Kind::OfGpus(..)
-                | Kind::OfDeployment(_) => Cell::Derived,
+                MetricKind::Record(_) | MetricKind::RecordList(_) => {
+                    Cell::Column(Column::new(store.clone()))
+                }
+                MetricKind::Count(_) | MetricKind::Tally(_) => Cell::Sum(None),
+                MetricKind::Earliest(_) => Cell::Earliest(None),
+                MetricKind::Latest(_) => Cell::Latest(None),
+                MetricKind::SumOf(_)
+                | MetricKind::PercentileOf(..)
+                | MetricKind::ShareOf(..)
+                | MetricKind::OverTime(..)
+                | MetricKind::WithFailures(_)
+                | MetricKind::RoundTrip
+                | MetricKind::LessRoundTrip(_)
+                | MetricKind::Derived(_)
+                | MetricKind::OfSession(_)
+                | MetricKind::OfSessions(_)
+                | MetricKind::OfGpus(..)
+                | MetricKind::OfDeployment(_) => Cell::Derived,
             })
             .collect();
         let is_single =
@@ -244,10 +246,10 @@ impl Accumulator {
         for at in singles.iter() {
             let metric = registry.rows()[*at];
             match (metric.kind, &mut cells[*at]) {
-                (Kind::Earliest(instant), Cell::Earliest(kept)) => {
+                (MetricKind::Earliest(instant), Cell::Earliest(kept)) => {
                     *kept = [*kept, instant(observation)].into_iter().flatten().min();
                 }
-                (Kind::Latest(instant), Cell::Latest(kept)) => {
+                (MetricKind::Latest(instant), Cell::Latest(kept)) => {
                     *kept = (*kept).max(Some(instant(observation)));
                 }
                 (_, Cell::Sum(kept)) => {
@@ -374,7 +376,7 @@ impl Accumulator {
         let totals = self.scope().totals();
         let rows = self.registry.rows().iter();
         rows.map(|metric| match metric.kind {
-            Kind::Count(_) | Kind::Tally(_) | Kind::SumOf(_) => {
+            MetricKind::Count(_) | MetricKind::Tally(_) | MetricKind::SumOf(_) => {
                 totals.total(metric.tag).map(|_| 0.0)
             }
             _ => None,
@@ -395,7 +397,7 @@ impl Accumulator {
     fn curves(&self) -> Vec<Curve> {
         let mut curves = Vec::new();
         for metric in self.registry.rows() {
-            if let Kind::OverTime(curve, _) = metric.kind
+            if let MetricKind::OverTime(curve, _) = metric.kind
                 && !curves.contains(&curve)
             {
                 curves.push(curve);

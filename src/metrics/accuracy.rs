@@ -48,7 +48,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Returns the results of a request.
-    pub(crate) fn of(measured: &MeasuredRecord) -> Self {
+    pub(crate) fn from_record(measured: &MeasuredRecord) -> Self {
         let MeasuredRecord { record, observation, .. } = measured;
         let values = |tag| match observation.values.get(tag) {
             Some(Value::Scalar(value)) => vec![*value],
@@ -154,7 +154,7 @@ fn spans(pieces: usize, tokens: u64) -> Vec<Span> {
 
 impl Errors {
     /// Compares each sample with the server's log of its request.
-    pub(crate) fn of(samples: &[Sample], served: &HashMap<String, Served>) -> Self {
+    pub(crate) fn compare(samples: &[Sample], served: &HashMap<String, Served>) -> Self {
         let mut errors = Self { reached_concurrency: most_at_once(served), ..Self::default() };
         let (mut reads, mut stamps) = (0, 0);
         for sample in samples {
@@ -237,7 +237,7 @@ pub(crate) struct ErrorDistribution {
 
 impl ErrorDistribution {
     /// Returns the distribution of `errors` in nanoseconds; `None` if there are none.
-    pub(crate) fn of(errors: &[f64]) -> Option<Self> {
+    pub(crate) fn from_errors(errors: &[f64]) -> Option<Self> {
         let spread = percentile::distribution(|| errors.iter().copied())?;
         Some(Self { p50: spread.p50 / 1e6, p99: spread.p99 / 1e6, max: spread.max / 1e6 })
     }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn errors_are_distances_from_the_servers_writes() {
         let served = Served::read(LOG.as_bytes()).unwrap();
-        let errors = Errors::of(&[sample()], &served);
+        let errors = Errors::compare(&[sample()], &served);
         // TTFT is true within 890 and 900; gaps within 1990 and 2010; latency within 2890 and 2900.
         let expected = [vec![5.0], vec![0.0], vec![0.0], vec![7.0], vec![0.0]];
         assert_eq!(errors.by_arrival, expected);
@@ -292,7 +292,7 @@ mod tests {
         let miscounted = Sample { output_tokens: Some(4.0), ..sample() };
         let failed = Sample { failed: true, ..sample() };
         let unknown = Sample { request_id: "b".to_owned(), ..sample() };
-        let errors = Errors::of(&[miscounted, failed, unknown], &served);
+        let errors = Errors::compare(&[miscounted, failed, unknown], &served);
         assert_eq!((errors.miscounted, errors.failed, errors.unknown), (1, 1, 1));
         assert_eq!(errors.by_arrival[TTFT].len(), 1);
     }

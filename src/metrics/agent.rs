@@ -37,7 +37,7 @@ impl AgentCall {
     }
 
     /// Returns the place of a request of `conversation`; `None` if this is not the work of an agent.
-    pub(crate) fn of(conversation: &Conversation, record: &RequestRecord) -> Option<Self> {
+    pub(crate) fn for_request(conversation: &Conversation, record: &RequestRecord) -> Option<Self> {
         let (turn, first_turn) = (record.turn.turn, record.turn.first);
         let asked = conversation.turn(turn);
         let messages = asked.and_then(|turn| turn.messages.as_ref());
@@ -182,12 +182,12 @@ mod tests {
             record.turn = TurnId { turn, is_final, ..TurnId::default() };
             record
         };
-        assert_eq!(AgentCall::of(&with(1), &turn(0, true)), None);
+        assert_eq!(AgentCall::for_request(&with(1), &turn(0, true)), None);
         let call = |is_last| AgentCall { is_last, ..AgentCall::default() };
-        assert_eq!(AgentCall::of(&with(2), &turn(0, false)), Some(call(false)));
-        assert_eq!(AgentCall::of(&with(2), &turn(1, true)), Some(call(true)));
+        assert_eq!(AgentCall::for_request(&with(2), &turn(0, false)), Some(call(false)));
+        assert_eq!(AgentCall::for_request(&with(2), &turn(1, true)), Some(call(true)));
         // A failure ended the session.
-        assert_eq!(AgentCall::of(&with(3), &turn(1, true)), Some(call(true)));
+        assert_eq!(AgentCall::for_request(&with(3), &turn(1, true)), Some(call(true)));
         let branch = Branch {
             conversation: 1,
             after: Some(0),
@@ -197,12 +197,12 @@ mod tests {
         };
         let root = Conversation { branches: vec![branch], ..with(1) };
         let expected = AgentCall { children: 1, ..call(true) };
-        assert_eq!(AgentCall::of(&root, &turn(0, true)), Some(expected));
+        assert_eq!(AgentCall::for_request(&root, &turn(0, true)), Some(expected));
         let fork = Conversation { is_child: true, inherited_turns: 1, ..with(2) };
         let mut second = turn(1, false);
         second.turn.first = 1;
         let expected = AgentCall { first_turn: 1, ..call(true) };
-        assert_eq!(AgentCall::of(&fork, &second), Some(expected));
+        assert_eq!(AgentCall::for_request(&fork, &second), Some(expected));
     }
 
     #[test]
@@ -217,15 +217,19 @@ mod tests {
         let turns = vec![Turn { delay: Nanos(7), ..Turn::default() }; 3];
         let branches = vec![branch(None), branch(Some(0)), branch(Some(1)), branch(Some(1))];
         let root = Conversation { turns, branches, ..Conversation::default() };
-        let of = |turn, is_final| {
+        let call = |turn, is_final| {
             let mut record = fixture::record(Nanos(0), ResponseBody::default());
             record.turn = TurnId { turn, is_final, ..TurnId::default() };
-            let call = AgentCall::of(&root, &record).unwrap();
+            let call = AgentCall::for_request(&root, &record).unwrap();
             (call.children, call.delay)
         };
-        assert_eq!(of(0, false), (2, Nanos::ZERO), "the session does not wait for its first turn");
-        assert_eq!(of(1, false), (2, Nanos(7)));
-        assert_eq!(of(1, true), (0, Nanos(7)), "its failure ended the session");
-        assert_eq!(of(2, true), (0, Nanos(7)));
+        assert_eq!(
+            call(0, false),
+            (2, Nanos::ZERO),
+            "the session does not wait for its first turn"
+        );
+        assert_eq!(call(1, false), (2, Nanos(7)));
+        assert_eq!(call(1, true), (0, Nanos(7)), "its failure ended the session");
+        assert_eq!(call(2, true), (0, Nanos(7)));
     }
 }

@@ -54,7 +54,7 @@ impl GroupResult {
     #[must_use]
     pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
-        Statistic::named(statistic)?.of(&result.stats).filter(|value| value.is_finite())
+        Statistic::named(statistic)?.value_in(&result.stats).filter(|value| value.is_finite())
     }
 }
 
@@ -84,11 +84,11 @@ impl Breakdown {
     /// first request to its last response.
     #[must_use]
     pub(crate) fn results(&self) -> Vec<GroupResult> {
-        let of = |(name, values): &(Arc<str>, Accumulator)| GroupResult {
+        let group_result = |(name, values): &(Arc<str>, Accumulator)| GroupResult {
             name: Arc::clone(name),
             results: values.results(),
         };
-        self.groups.iter().map(of).collect()
+        self.groups.iter().map(group_result).collect()
     }
 }
 
@@ -103,7 +103,7 @@ impl TenantBreakdown {
     /// Creates the accumulators of `tenants`, whose values will be in `store`. A tenant without
     /// objectives has those of `registry`.
     #[must_use]
-    pub(crate) fn of(
+    pub(crate) fn for_tenants(
         tenants: &[TenantSetup],
         registry: &Arc<Registry>,
         endpoint: &'static EndpointTraits,
@@ -137,11 +137,10 @@ impl TenantBreakdown {
 
     /// Returns the results of each tenant.
     fn results(&self) -> Vec<GroupResult> {
-        let of = |(tenant, (_, values)): (&Entitled, &(Arc<Registry>, Accumulator))| GroupResult {
-            name: tenant.name.as_str().into(),
-            results: values.results(),
+        let tenant_result = |(tenant, (_, values)): (&Entitled, &(Arc<Registry>, Accumulator))| {
+            GroupResult { name: tenant.name.as_str().into(), results: values.results() }
         };
-        self.entitled.iter().zip(&self.groups).map(of).collect()
+        self.entitled.iter().zip(&self.groups).map(tenant_result).collect()
     }
 }
 
@@ -227,16 +226,17 @@ impl Breakdowns {
         variety: Variety,
         by_tenant: TenantBreakdown,
     ) -> Self {
-        let of = |registry: &Arc<Registry>| Breakdown::new(Arc::clone(registry), store.clone());
-        let if_several = |count| (count > 1).then(|| of(registry));
+        let breakdown_by =
+            |registry: &Arc<Registry>| Breakdown::new(Arc::clone(registry), store.clone());
+        let if_several = |count| (count > 1).then(|| breakdown_by(registry));
         Self {
             by_model: if_several(variety.models),
             by_url: if_several(variety.urls),
-            by_worker: Some(of(registry)),
+            by_worker: Some(breakdown_by(registry)),
             workers: Vec::new(),
             by_tenant,
             by_turn: (variety.turns > 1)
-                .then(|| of(&Arc::new(registry.limited_to(&turns::METRICS)))),
+                .then(|| breakdown_by(&Arc::new(registry.limited_to(&turns::METRICS)))),
             by_phase: (0..variety.phases)
                 .map(|_| Accumulator::keeping_in(store.clone(), Arc::clone(registry)))
                 .collect(),

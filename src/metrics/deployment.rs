@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::gpu::{self, Fleet, quotient};
-use super::metric::{Kind, MetricResult, Stats};
+use super::metric::{MetricKind, MetricResult, Stats};
 use super::registry::Registry;
 use super::tag::{self, MetricTag};
 
@@ -101,7 +101,7 @@ pub(crate) fn results(
 ) -> Vec<MetricResult> {
     let facts = DeploymentFacts { deployment, fleets, results, concurrency };
     let of_deployment = |metric: &'static super::Metric| match metric.kind {
-        Kind::OfDeployment(compute) => {
+        MetricKind::OfDeployment(compute) => {
             let avg = compute(&facts).filter(|value| value.is_finite())?;
             Some(MetricResult { metric, stats: Stats { avg, ..Stats::default() } })
         }
@@ -152,7 +152,7 @@ mod tests {
         ]
     }
 
-    fn of(deployment: &Deployment, fleets: &[Fleet], tag: MetricTag) -> Option<f64> {
+    fn value_of_metric(deployment: &Deployment, fleets: &[Fleet], tag: MetricTag) -> Option<f64> {
         let results = results(deployment, fleets, &requests(), Some(64));
         results.iter().find(|result| result.metric.tag == tag).map(|result| result.stats.avg)
     }
@@ -160,22 +160,22 @@ mod tests {
     #[test]
     fn throughput_and_users_are_divided_by_the_gpus() {
         let deployment = Deployment { gpus: Some(8), ..Deployment::default() };
-        let of = |tag| of(&deployment, &[], tag);
-        assert_eq!(of(tag::GPU_COUNT), Some(8.0));
-        assert_eq!(of(tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU), Some(62.5));
-        assert_eq!(of(tag::TOTAL_TOKEN_THROUGHPUT_PER_GPU), Some(312.5));
-        assert_eq!(of(tag::REQUEST_THROUGHPUT_PER_GPU), Some(0.125));
-        assert_eq!(of(tag::USERS_PER_GPU), Some(8.0));
-        assert_eq!(of(tag::COST_PER_REQUEST), None);
+        let value = |tag| value_of_metric(&deployment, &[], tag);
+        assert_eq!(value(tag::GPU_COUNT), Some(8.0));
+        assert_eq!(value(tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU), Some(62.5));
+        assert_eq!(value(tag::TOTAL_TOKEN_THROUGHPUT_PER_GPU), Some(312.5));
+        assert_eq!(value(tag::REQUEST_THROUGHPUT_PER_GPU), Some(0.125));
+        assert_eq!(value(tag::USERS_PER_GPU), Some(8.0));
+        assert_eq!(value(tag::COST_PER_REQUEST), None);
     }
 
     #[test]
     fn gpus_that_exporters_report_count_unless_their_number_is_given() {
         let fleets = [fleet(2, 1.0), fleet(2, 1.0)];
         let given = Deployment { gpus: Some(2), ..Deployment::default() };
-        assert_eq!(of(&Deployment::default(), &fleets, tag::GPU_COUNT), Some(4.0));
-        assert_eq!(of(&given, &fleets, tag::GPU_COUNT), Some(2.0));
-        assert_eq!(of(&Deployment::default(), &[], tag::GPU_COUNT), None);
+        assert_eq!(value_of_metric(&Deployment::default(), &fleets, tag::GPU_COUNT), Some(4.0));
+        assert_eq!(value_of_metric(&given, &fleets, tag::GPU_COUNT), Some(2.0));
+        assert_eq!(value_of_metric(&Deployment::default(), &[], tag::GPU_COUNT), None);
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         let hours =
             Deployment { gpus: Some(8), gpu_hour_price: Some(2.5), ..Deployment::default() };
         let close = |deployment: &Deployment, fleets: &[Fleet], tag, expected: f64| {
-            let found = of(deployment, fleets, tag).unwrap();
+            let found = value_of_metric(deployment, fleets, tag).unwrap();
             assert!((found / expected - 1.0).abs() < 1e-12, "{tag}: {found}, not {expected}");
         };
         close(&hours, &[], tag::COST_PER_REQUEST, 10.0 / 1800.0);
@@ -195,7 +195,7 @@ mod tests {
         let both = Deployment { power_price: Some(0.2), ..hours };
         close(&both, &[fleet(8, 9e6)], tag::COST_PER_REQUEST, 10.5 / 1800.0);
         // The energy is not known, so that neither is the cost.
-        assert_eq!(of(&both, &[], tag::COST_PER_REQUEST), None);
+        assert_eq!(value_of_metric(&both, &[], tag::COST_PER_REQUEST), None);
         let energy = Deployment { power_price: Some(0.2), ..Deployment::default() };
         close(&energy, &[fleet(8, 9e6)], tag::COST_PER_REQUEST, 0.5 / 1800.0);
     }

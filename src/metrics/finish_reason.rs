@@ -56,12 +56,17 @@ mod tests {
 
     #[test]
     fn usual_reasons_are_not_told() {
-        assert_eq!(telling(&NameCounts::of(&[Some("stop"), Some("length")])), None);
-        assert_eq!(telling(&NameCounts::of(&[None])), None, "the endpoint does not report any");
-        let filtered = NameCounts::of(&[Some("stop"), Some("stop"), Some("content_filter")]);
+        assert_eq!(telling(&NameCounts::from_names(&[Some("stop"), Some("length")])), None);
+        assert_eq!(
+            telling(&NameCounts::from_names(&[None])),
+            None,
+            "the endpoint does not report any"
+        );
+        let filtered =
+            NameCounts::from_names(&[Some("stop"), Some("stop"), Some("content_filter")]);
         assert_eq!(telling(&filtered).unwrap(), [("stop", 2), ("content_filter", 1)]);
         assert_eq!(
-            telling(&NameCounts::of(&[Some("stop"), None])).unwrap(),
+            telling(&NameCounts::from_names(&[Some("stop"), None])).unwrap(),
             [("stop", 1), ("none", 1)]
         );
     }

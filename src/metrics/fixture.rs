@@ -31,7 +31,7 @@ pub(super) fn dataset() -> Arc<Dataset> {
         turns: vec![turn(10), turn(6)],
         ..Conversation::default()
     };
-    Arc::new(Dataset::of(vec![conversation]))
+    Arc::new(Dataset::from_conversations(vec![conversation]))
 }
 
 pub(super) fn registry(

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::metric::{Kind, MetricResult, Stats};
+use super::metric::{MetricKind, MetricResult, Stats};
 use super::registry::Registry;
 use super::tag::MetricTag;
 use crate::setting::named;
@@ -160,15 +160,15 @@ pub(super) fn results(
     results: &[MetricResult],
     concurrency: Option<u64>,
 ) -> Vec<MetricResult> {
-    let of = |fleet| {
+    let total_of_fleet = |fleet| {
         let facts = GpuFacts { fleet, results, concurrency };
         Registry::catalogue().iter().copied().filter_map(move |metric| match metric.kind {
-            Kind::OfGpus(vendor, compute) if vendor == facts.fleet.vendor => {
+            MetricKind::OfGpus(vendor, compute) if vendor == facts.fleet.vendor => {
                 let avg = compute(&facts).filter(|value| value.is_finite())?;
                 Some(MetricResult { metric, stats: Stats { avg, ..Stats::default() } })
             }
             _ => None,
         })
     };
-    fleets.iter().flat_map(of).collect()
+    fleets.iter().flat_map(total_of_fleet).collect()
 }

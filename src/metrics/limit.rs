@@ -211,8 +211,9 @@ pub(crate) fn split(text: &str) -> Option<(&str, Operator, &str)> {
 }
 
 pub(crate) fn quantity(text: &str) -> Result<Quantity, LimitError> {
-    let of = |(name, suffix): &(&str, Suffix)| Some((text.strip_suffix(name)?, Some(*suffix)));
-    let (number, suffix) = Suffix::ALL.iter().find_map(of).unwrap_or((text, None));
+    let with_suffix =
+        |(name, suffix): &(&str, Suffix)| Some((text.strip_suffix(name)?, Some(*suffix)));
+    let (number, suffix) = Suffix::ALL.iter().find_map(with_suffix).unwrap_or((text, None));
     let number = number.trim().replace('_', "").parse::<f64>();
     let number = number.ok().filter(|number| number.is_finite());
     let number = number.ok_or_else(|| LimitError::Number(text.to_owned()))?;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::histogram::Histogram;
-use super::metric::{Kind, Metric, MetricResult, Observation};
+use super::metric::{Metric, MetricKind, MetricResult, Observation};
 use super::registry::Registry;
 use super::tag::{self, MetricTag};
 use crate::lock::Lock;
@@ -218,7 +218,7 @@ impl Live {
     /// Returns what a request adds to the sum of `metric`.
     fn amount(&self, metric: &Metric, observation: &Observation) -> Option<f64> {
         match metric.kind {
-            Kind::Record(_) => of_request(metric, observation),
+            MetricKind::Record(_) => of_request(metric, observation),
             _ => self.registry.increment(metric, observation),
         }
     }
@@ -251,7 +251,8 @@ impl Live {
         });
         let times = self.times.iter().enumerate().map(|(at, metric)| {
             let shown = |nanos: f64| Unit::Nanoseconds.convert(nanos, metric.display_unit);
-            let percentiles = |totals: &Totals| Percentiles::of(totals.times.get(at)?, shown);
+            let percentiles =
+                |totals: &Totals| Percentiles::from_histogram(totals.times.get(at)?, shown);
             LiveTime {
                 metric,
                 recent: percentiles(&recent),
@@ -300,7 +301,7 @@ fn of_request(metric: &Metric, observation: &Observation) -> Option<f64> {
 }
 
 impl Percentiles {
-    fn of(values: &Histogram, shown: impl Fn(f64) -> f64) -> Option<Self> {
+    fn from_histogram(values: &Histogram, shown: impl Fn(f64) -> f64) -> Option<Self> {
         let at = |percent| values.interpolated(percent).map(&shown);
         Some(Self { count: values.count(), p50: at(50.0)?, p90: at(90.0)?, p99: at(99.0)? })
     }

@@ -124,7 +124,8 @@ impl Measurer {
         });
         let is_text = self.is_text(&record, &response);
         let conversation = self.conversation(&record);
-        let agent = conversation.and_then(|conversation| AgentCall::of(conversation, &record));
+        let agent =
+            conversation.and_then(|conversation| AgentCall::for_request(conversation, &record));
         MeasuredRecord { record, response, observation, is_text, agent }
     }
 

@@ -56,7 +56,7 @@ pub struct Metric {
     /// Tags of the metrics that its formula uses.
     pub requires: &'static [MetricTag],
     /// How it is computed.
-    pub kind: Kind,
+    pub kind: MetricKind,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "`requires` keeps the reference")]
@@ -66,7 +66,7 @@ impl Metric {
         header: &'static str,
         unit: Unit,
         value_type: ValueType,
-        kind: Kind,
+        kind: MetricKind,
     ) -> Self {
         Self {
             tag,
@@ -94,7 +94,7 @@ impl Metric {
         unit: Unit,
         compute: fn(&Facts<'_>, &RecordValues) -> Option<f64>,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::Int, Kind::Record(compute))
+        Self::new(tag, header, unit, ValueType::Int, MetricKind::Record(compute))
     }
 
     /// Creates a record metric with a list of whole numbers per request.
@@ -105,7 +105,7 @@ impl Metric {
         unit: Unit,
         compute: fn(&Facts<'_>) -> Option<Vec<f64>>,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::IntList, Kind::RecordList(compute))
+        Self::new(tag, header, unit, ValueType::IntList, MetricKind::RecordList(compute))
     }
 
     /// Creates an aggregate metric, which folds over requests.
@@ -114,7 +114,7 @@ impl Metric {
         tag: MetricTag,
         header: &'static str,
         unit: Unit,
-        kind: Kind,
+        kind: MetricKind,
     ) -> Self {
         Self::new(tag, header, unit, ValueType::Int, kind)
     }
@@ -127,7 +127,7 @@ impl Metric {
         unit: Unit,
         compute: fn(&dyn Totals) -> Option<f64>,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::Float, Kind::Derived(compute))
+        Self::new(tag, header, unit, ValueType::Float, MetricKind::Derived(compute))
     }
 
     /// Creates the sum of a record metric, whose tag is the only one in `of`.
@@ -138,7 +138,7 @@ impl Metric {
         unit: Unit,
         of: &'static [MetricTag; 1],
     ) -> Self {
-        let mut row = Self::new(tag, header, unit, ValueType::Int, Kind::SumOf(of[0]));
+        let mut row = Self::new(tag, header, unit, ValueType::Int, MetricKind::SumOf(of[0]));
         row.requires = of;
         row
     }
@@ -152,8 +152,13 @@ impl Metric {
         percent: f64,
         of: &'static [MetricTag; 1],
     ) -> Self {
-        let mut row =
-            Self::new(tag, header, unit, ValueType::Float, Kind::PercentileOf(of[0], percent));
+        let mut row = Self::new(
+            tag,
+            header,
+            unit,
+            ValueType::Float,
+            MetricKind::PercentileOf(of[0], percent),
+        );
         row.requires = of;
         row
     }
@@ -166,7 +171,7 @@ impl Metric {
         header: &'static str,
         of: &'static [MetricTag; 2],
     ) -> Self {
-        let kind = Kind::ShareOf(of[0], of[1]);
+        let kind = MetricKind::ShareOf(of[0], of[1]);
         let mut row = Self::new(tag, header, Unit::Percent, ValueType::Float, kind);
         row.requires = of;
         row
@@ -181,7 +186,7 @@ impl Metric {
         curve: Curve,
         span: Span,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::Float, Kind::OverTime(curve, span))
+        Self::new(tag, header, unit, ValueType::Float, MetricKind::OverTime(curve, span))
     }
 
     /// Creates a metric with the values of a record metric, whose tag is the only one in `of`,
@@ -193,7 +198,8 @@ impl Metric {
         unit: Unit,
         of: &'static [MetricTag; 1],
     ) -> Self {
-        let mut row = Self::new(tag, header, unit, ValueType::Float, Kind::WithFailures(of[0]));
+        let mut row =
+            Self::new(tag, header, unit, ValueType::Float, MetricKind::WithFailures(of[0]));
         row.requires = of;
         row
     }
@@ -207,7 +213,8 @@ impl Metric {
         unit: Unit,
         of: &'static [MetricTag; 1],
     ) -> Self {
-        let mut row = Self::new(tag, header, unit, ValueType::Int, Kind::LessRoundTrip(of[0]));
+        let mut row =
+            Self::new(tag, header, unit, ValueType::Int, MetricKind::LessRoundTrip(of[0]));
         row.requires = of;
         row
     }
@@ -215,7 +222,7 @@ impl Metric {
     /// Creates the metric with the round-trip time of the network.
     #[must_use]
     pub(crate) const fn round_trip(tag: MetricTag, header: &'static str, unit: Unit) -> Self {
-        Self::new(tag, header, unit, ValueType::Float, Kind::RoundTrip)
+        Self::new(tag, header, unit, ValueType::Float, MetricKind::RoundTrip)
     }
 
     /// Creates a metric of the GPUs of `vendor`.
@@ -227,7 +234,7 @@ impl Metric {
         vendor: Vendor,
         compute: fn(&GpuFacts<'_>) -> Option<f64>,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::Float, Kind::OfGpus(vendor, compute))
+        Self::new(tag, header, unit, ValueType::Float, MetricKind::OfGpus(vendor, compute))
     }
 
     /// Creates a metric of what serves the model and what that costs.
@@ -238,7 +245,7 @@ impl Metric {
         unit: Unit,
         compute: fn(&DeploymentFacts<'_>) -> Option<f64>,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::Float, Kind::OfDeployment(compute))
+        Self::new(tag, header, unit, ValueType::Float, MetricKind::OfDeployment(compute))
     }
 
     /// Creates a metric with one number per completed session; whole unless [`Metric::float`] is
@@ -250,7 +257,7 @@ impl Metric {
         unit: Unit,
         compute: fn(&Work) -> Option<f64>,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::Int, Kind::OfSession(compute))
+        Self::new(tag, header, unit, ValueType::Int, MetricKind::OfSession(compute))
     }
 
     /// Creates a metric of all sessions together.
@@ -261,7 +268,7 @@ impl Metric {
         unit: Unit,
         compute: fn(&SessionCounts) -> Option<f64>,
     ) -> Self {
-        Self::new(tag, header, unit, ValueType::Float, Kind::OfSessions(compute))
+        Self::new(tag, header, unit, ValueType::Float, MetricKind::OfSessions(compute))
     }
 
     /// Sets the short title.
@@ -383,15 +390,15 @@ impl Metric {
     #[must_use]
     pub(crate) fn has(&self, statistic: Statistic) -> bool {
         match self.kind {
-            Kind::Record(_)
-            | Kind::RecordList(_)
-            | Kind::RoundTrip
-            | Kind::LessRoundTrip(_)
-            | Kind::OfSession(_) => true,
-            Kind::OverTime(..) => ["avg", "min", "max", "std", "p50", "p90", "p95", "p99"]
+            MetricKind::Record(_)
+            | MetricKind::RecordList(_)
+            | MetricKind::RoundTrip
+            | MetricKind::LessRoundTrip(_)
+            | MetricKind::OfSession(_) => true,
+            MetricKind::OverTime(..) => ["avg", "min", "max", "std", "p50", "p90", "p95", "p99"]
                 .iter()
                 .any(|name| statistic == *name),
-            Kind::WithFailures(_) => {
+            MetricKind::WithFailures(_) => {
                 matches!(statistic, Statistic::Percentile(_) | Statistic::Min | Statistic::Count)
             }
             _ => statistic == Statistic::Avg,
@@ -416,7 +423,7 @@ pub enum Rank {
 
 /// How a metric is computed.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum MetricKind {
     /// One number per request.
     Record(fn(&Facts<'_>, &RecordValues) -> Option<f64>),
     /// A list of numbers per request.
@@ -459,7 +466,7 @@ pub enum Kind {
     OfDeployment(fn(&DeploymentFacts<'_>) -> Option<f64>),
 }
 
-impl Kind {
+impl MetricKind {
     /// Returns `record`, `aggregate` or `derived`.
     #[must_use]
     pub const fn label(&self) -> &'static str {

@@ -37,7 +37,7 @@ impl NameCounts {
 
     /// The counts of requests with these [`joined`] names.
     #[cfg(test)]
-    pub(super) fn of(all: &[Option<&str>]) -> Self {
+    pub(super) fn from_names(all: &[Option<&str>]) -> Self {
         let mut counts = Self::default();
         for joined in all {
             counts.observe(*joined);
@@ -98,14 +98,18 @@ mod tests {
 
     #[test]
     fn a_request_counts_once_for_each_reason() {
-        let found =
-            NameCounts::of(&[Some("stop"), Some("stop,length"), None, Some("content_filter")]);
+        let found = NameCounts::from_names(&[
+            Some("stop"),
+            Some("stop,length"),
+            None,
+            Some("content_filter"),
+        ]);
         let counts: Vec<_> = found.iter().collect();
         assert_eq!(counts, [("content_filter", 1), ("length", 1), ("stop", 2)]);
         assert_eq!(found.requests(), 3);
         assert_eq!(found.count("stop"), Some(2));
         assert_eq!(found.count("abort"), Some(0));
-        assert_eq!(NameCounts::of(&[None]).count("abort"), None);
+        assert_eq!(NameCounts::from_names(&[None]).count("abort"), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::error::MetricsError;
 use super::limit::{Limit, Operator};
-use super::metric::{Kind, Metric, MetricFlags, Objective, Statistic};
+use super::metric::{Metric, MetricFlags, MetricKind, Objective, Statistic};
 use super::registry::Registry;
 use super::tag::MetricTag;
 use crate::metrics::tag;
@@ -59,9 +59,9 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
         .ok_or_else(|| MetricsError::MalformedObjective(pair.to_owned()))?;
     let metric = find(tag).ok_or_else(|| MetricsError::UnknownObjective {
         tag: tag.to_owned(),
-        near: names_like(tag, |metric| matches!(metric.kind, Kind::Record(_))),
+        near: names_like(tag, |metric| matches!(metric.kind, MetricKind::Record(_))),
     })?;
-    if !matches!(metric.kind, Kind::Record(_)) {
+    if !matches!(metric.kind, MetricKind::Record(_)) {
         return Err(MetricsError::NotPerRequest(metric.tag));
     }
     let threshold =
@@ -77,7 +77,7 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
 
 fn parse_limit(text: &str) -> Result<Objective, MetricsError> {
     let Limit { metric, statistic, operator, bound } = Limit::parse(text)?;
-    if !matches!(metric.kind, Kind::Record(_)) || statistic != Statistic::Avg {
+    if !matches!(metric.kind, MetricKind::Record(_)) || statistic != Statistic::Avg {
         return Err(MetricsError::NotPerRequest(metric.tag));
     }
     let wanted = if metric.flags.contains(MetricFlags::LARGER_IS_BETTER) {

@@ -1,6 +1,6 @@
 //! The OpenTelemetry instruments of metrics.
 
-use super::metric::{Kind, Metric, MetricFlags};
+use super::metric::{Metric, MetricFlags, MetricKind};
 use super::steady::HEADLINES;
 use super::tag::{self, MetricTag};
 use super::time_breakdown::Stage;
@@ -180,20 +180,22 @@ impl Metric {
     #[must_use]
     pub fn instrument(&self) -> Option<Instrument> {
         let kind = match self.kind {
-            Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
-            Kind::Count(_) | Kind::Tally(_) => InstrumentKind::Counter,
-            Kind::Earliest(_) | Kind::Latest(_) | Kind::WithFailures(_) => return None,
-            Kind::Derived(_)
-            | Kind::SumOf(_)
-            | Kind::PercentileOf(..)
-            | Kind::ShareOf(..)
-            | Kind::OverTime(..)
-            | Kind::RoundTrip
-            | Kind::LessRoundTrip(_)
-            | Kind::OfSession(_)
-            | Kind::OfSessions(_)
-            | Kind::OfGpus(..)
-            | Kind::OfDeployment(_) => InstrumentKind::Gauge,
+            MetricKind::Record(_) | MetricKind::RecordList(_) => InstrumentKind::Histogram,
+            MetricKind::Count(_) | MetricKind::Tally(_) => InstrumentKind::Counter,
+            MetricKind::Earliest(_) | MetricKind::Latest(_) | MetricKind::WithFailures(_) => {
+                return None;
+            }
+            MetricKind::Derived(_)
+            | MetricKind::SumOf(_)
+            | MetricKind::PercentileOf(..)
+            | MetricKind::ShareOf(..)
+            | MetricKind::OverTime(..)
+            | MetricKind::RoundTrip
+            | MetricKind::LessRoundTrip(_)
+            | MetricKind::OfSession(_)
+            | MetricKind::OfSessions(_)
+            | MetricKind::OfGpus(..)
+            | MetricKind::OfDeployment(_) => InstrumentKind::Gauge,
         };
         let own = self.instrument_of(kind, format!("aiperf.{}", self.tag))?;
         let Some(stage) = Stage::of_server(self.tag) else { return Some(own) };
@@ -217,12 +219,12 @@ impl Metric {
     pub(crate) fn percentiles_instrument(&self) -> Option<Instrument> {
         let has_distribution = matches!(
             self.kind,
-            Kind::Record(_)
-                | Kind::RecordList(_)
-                | Kind::OverTime(..)
-                | Kind::WithFailures(_)
-                | Kind::LessRoundTrip(_)
-                | Kind::OfSession(_)
+            MetricKind::Record(_)
+                | MetricKind::RecordList(_)
+                | MetricKind::OverTime(..)
+                | MetricKind::WithFailures(_)
+                | MetricKind::LessRoundTrip(_)
+                | MetricKind::OfSession(_)
         );
         let name = || format!("aiperf.percentiles.{}", self.tag);
         has_distribution.then(|| self.instrument_of(InstrumentKind::Gauge, name())).flatten()

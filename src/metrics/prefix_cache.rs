@@ -48,7 +48,7 @@ pub(crate) struct PromptBlocks {
 
 impl PromptBlocks {
     /// Reads the prompt of a request, and its response.
-    pub(crate) fn of(measured: &MeasuredRecord) -> Self {
+    pub(crate) fn from_record(measured: &MeasuredRecord) -> Self {
         Self::new(prompt_bytes(&measured.record.payload), &measured.response.output_text)
     }
 
@@ -172,7 +172,7 @@ impl CacheLedger {
             *by_family.entry(family).or_default() += prefixes;
         }
         let error = self.known.relative_error();
-        let used = |sums: &Sums, new: f64| CacheUse::of(sums, new, error);
+        let used = |sums: &Sums, new: f64| CacheUse::from_sums(sums, new, error);
         let new = |of: &BTreeMap<u32, f64>, at: u32| of.get(&at).copied().unwrap_or(0.0);
         let mut total = Sums::default();
         self.turns.values().for_each(|sums| total.add(sums));
@@ -192,7 +192,7 @@ impl CacheLedger {
         let total = used(&total, by_turn.values().sum());
         Some(PrefixCache {
             block_bytes: BLOCK_BYTES as u64,
-            prefill: self.line.slope().map(|slope| PrefillCost::of(slope, &total)),
+            prefill: self.line.slope().map(|slope| PrefillCost::from_slope(slope, &total)),
             total,
             server,
             by_turn: if turns.len() > 1 { turns } else { Vec::new() },

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::catalogue;
 use super::error::MetricsError;
 use super::metric::{
-    Facts, Kind, Metric, MetricFlags, Objective, Observation, RecordValues, Settings, Value,
+    Facts, Metric, MetricFlags, MetricKind, Objective, Observation, RecordValues, Settings, Value,
 };
 use super::tag::{self, MetricTag, TagMap};
 use crate::dataset::MediaKinds;
@@ -46,15 +46,17 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(rows: &[&'static Metric], developer_mode: bool) -> Self {
-        let per_request =
-            |kind| matches!(kind, Kind::Record(_) | Kind::RecordList(_) | Kind::Count(_));
+    fn for_rows(rows: &[&'static Metric], developer_mode: bool) -> Self {
+        let per_request = |kind| {
+            matches!(kind, MetricKind::Record(_) | MetricKind::RecordList(_) | MetricKind::Count(_))
+        };
         let all = || rows.iter().copied();
         let with_values = |failed: bool| {
             all().filter(move |row| per_request(row.kind) && row.is_of(failed)).collect()
         };
         let is_hidden = |row: &&Metric| per_request(row.kind) && !row.is_exported(developer_mode);
-        let counts = |row: &&'static Metric| matches!(row.kind, Kind::Count(_) | Kind::Tally(_));
+        let counts =
+            |row: &&'static Metric| matches!(row.kind, MetricKind::Count(_) | MetricKind::Tally(_));
         Self {
             of_success: with_values(false),
             of_failure: with_values(true),
@@ -113,7 +115,7 @@ impl Registry {
         }
         let presentation =
             catalogue.iter().filter_map(|metric| positions.get(metric.tag).copied()).collect();
-        let plan = Plan::of(&rows, settings.developer_mode);
+        let plan = Plan::for_rows(&rows, settings.developer_mode);
         Ok(Self { settings, rows, presentation, positions, plan, tenants: Vec::new() })
     }
 
@@ -155,7 +157,7 @@ impl Registry {
         let shown = self.presentation.iter().map(|at| self.rows[*at].tag);
         limited.presentation =
             shown.filter_map(|tag| limited.positions.get(tag).copied()).collect();
-        limited.plan = Plan::of(&limited.rows, limited.settings.developer_mode);
+        limited.plan = Plan::for_rows(&limited.rows, limited.settings.developer_mode);
         limited
     }
 
@@ -222,9 +224,11 @@ impl Registry {
 
     fn value(&self, metric: &Metric, facts: &Facts<'_>, values: &RecordValues) -> Option<Value> {
         match metric.kind {
-            Kind::Record(compute) => compute(facts, values).map(Value::Scalar),
-            Kind::RecordList(compute) => compute(facts).map(Value::List),
-            Kind::Count(counts) => counts(values, &self.settings).then_some(Value::Scalar(1.0)),
+            MetricKind::Record(compute) => compute(facts, values).map(Value::Scalar),
+            MetricKind::RecordList(compute) => compute(facts).map(Value::List),
+            MetricKind::Count(counts) => {
+                counts(values, &self.settings).then_some(Value::Scalar(1.0))
+            }
             _ => None,
         }
     }
@@ -247,7 +251,7 @@ impl Registry {
         values.remove(tag::GOOD_REQUEST_COUNT);
         let judged = self.rows.iter().find(|row| row.tag == tag::GOOD_REQUEST_COUNT);
         if let (Some(row), None) = (judged, error)
-            && let Kind::Count(counts) = row.kind
+            && let MetricKind::Count(counts) = row.kind
             && counts(values, settings)
         {
             values.set(row.tag, Value::Scalar(1.0));
@@ -274,8 +278,8 @@ impl Registry {
             return None;
         }
         match metric.kind {
-            Kind::Count(_) => Some(observation.values.scalar(metric.tag).unwrap_or(0.0)),
-            Kind::Tally(holds) => {
+            MetricKind::Count(_) => Some(observation.values.scalar(metric.tag).unwrap_or(0.0)),
+            MetricKind::Tally(holds) => {
                 holds(observation, &self.settings).map(|holds| f64::from(u8::from(holds)))
             }
             _ => None,

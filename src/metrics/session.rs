@@ -11,7 +11,7 @@ use bitflags::bitflags;
 use uuid::Uuid;
 
 use super::accumulate::statistics;
-use super::metric::{Kind, MeasuredRecord, Metric, MetricResult, Observation, Stats};
+use super::metric::{MeasuredRecord, Metric, MetricKind, MetricResult, Observation, Stats};
 use super::registry::Registry;
 use super::tag;
 use crate::column::{Column, Sorted, Store, fixed_struct};
@@ -74,7 +74,7 @@ pub(crate) struct SessionTurn<'a> {
 impl<'a> SessionTurn<'a> {
     /// Returns the place of a request in its session, with the ID of its conversation in the dataset,
     /// and when it was due in nanoseconds since the epoch.
-    pub(crate) fn of(
+    pub(crate) fn for_request(
         measured: &'a MeasuredRecord,
         conversation_id: &'a str,
         due_wall_ns: Option<u64>,
@@ -306,20 +306,20 @@ impl Work {
     /// Returns the values of the metrics of sessions, in their display units.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&'static Metric, f64)> + '_ {
         Registry::catalogue().iter().filter_map(|metric| match metric.kind {
-            Kind::OfSession(compute) => Some((*metric, metric.to_display(compute(self)?))),
+            MetricKind::OfSession(compute) => Some((*metric, metric.to_display(compute(self)?))),
             _ => None,
         })
     }
 
     /// Adds up `turns`, at least one, in the order of their starts. `is_whole` is whether no turn
     /// and no conversation is missing.
-    fn of(turns: &[Turn], is_whole: bool) -> Self {
+    fn from_turns(turns: &[Turn], is_whole: bool) -> Self {
         let sum = |value: fn(&Turn) -> Option<f64>| {
             let values = turns.iter().filter_map(value);
             values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
         };
         let has = |mark| turns.iter().any(|turn| turn.is(mark));
-        let times = Times::of(turns);
+        let times = Times::from_turns(turns);
         let later = times.later_ttft;
         Self {
             end: if has(Marks::FAILED) {
@@ -360,7 +360,7 @@ struct Times {
 
 impl Times {
     /// Follows `turns` in the order of their starts.
-    fn of(turns: &[Turn]) -> Self {
+    fn from_turns(turns: &[Turn]) -> Self {
         let mut times = Self::default();
         let mut begun: HashSet<Uuid> = HashSet::new();
         let mut busy_until = turns.first().map_or(0, |turn| turn.start);
@@ -441,7 +441,7 @@ impl Sessions {
                 name: self.names.get(first.name as usize).map_or_else(|| "".into(), Arc::clone),
                 id,
                 parent: first.parent(),
-                work: Work::of(turns, turns.iter().any(|turn| turn.is(Marks::FINAL))),
+                work: Work::from_turns(turns, turns.iter().any(|turn| turn.is(Marks::FINAL))),
             })
         };
         let conversations: Vec<SessionConversation> =
@@ -449,7 +449,7 @@ impl Sessions {
         let started: u64 = turns.iter().map(|turn| u64::from(turn.children)).sum();
         let has_ended = |turns: &Vec<Turn>| turns.iter().any(|turn| turn.is(Marks::FINAL));
         let is_whole = by_id.values().all(has_ended) && conversations.len() as u64 > started;
-        Session { number, work: Work::of(turns, is_whole), conversations }
+        Session { number, work: Work::from_turns(turns, is_whole), conversations }
     }
 
     /// Computes the metrics of `registry` that are about sessions; `seconds` is the duration of the
@@ -465,7 +465,7 @@ impl Sessions {
                 continue;
             }
             for (metric, values) in &mut rows {
-                if let Kind::OfSession(compute) = metric.kind {
+                if let MetricKind::OfSession(compute) = metric.kind {
                     values.extend(compute(&work).map(|value| metric.to_display(value)));
                 }
             }
@@ -473,8 +473,8 @@ impl Sessions {
         let percents = &*registry.settings().percentiles;
         let result = |(metric, values): (&'static Metric, Column<f64>)| {
             let stats = match metric.kind {
-                Kind::OfSession(_) => statistics(|| values.iter(), percents)?,
-                Kind::OfSessions(compute) => {
+                MetricKind::OfSession(_) => statistics(|| values.iter(), percents)?,
+                MetricKind::OfSessions(compute) => {
                     let avg = compute(&counts).filter(|value| value.is_finite())?;
                     Stats { avg, ..Stats::default() }
                 }

@@ -92,7 +92,7 @@ impl Default for EventTimes {
 impl EventTimes {
     /// Adds the events of a streamed response.
     pub(crate) fn observe(&mut self, request: &Observation) {
-        let Some(Gaps { first_wall_ns, gaps }) = Gaps::of(request) else { return };
+        let Some(Gaps { first_wall_ns, gaps }) = Gaps::between_events(request) else { return };
         self.bins.at(first_wall_ns).begun += 1;
         let mut at = first_wall_ns as f64;
         self.bins.at(first_wall_ns).arrived(first_wall_ns);
@@ -144,7 +144,7 @@ pub(crate) struct Gaps<'a> {
 impl<'a> Gaps<'a> {
     /// Returns those of a successful request; `None` with fewer than two events, and with several
     /// choices, whose events are not in the order of their arrival.
-    pub(crate) fn of(request: &'a Observation) -> Option<Self> {
+    pub(crate) fn between_events(request: &'a Observation) -> Option<Self> {
         let first = request.values.scalar(tag::TIME_TO_FIRST_TOKEN)?;
         let Value::List(gaps) = request.values.get(tag::INTER_CHUNK_LATENCY)? else { return None };
         let latency = request.values.scalar(tag::REQUEST_LATENCY)?;
@@ -224,9 +224,9 @@ mod tests {
     /// An hour has bins of 0.27 s; the silence of 1.5 s is still exact.
     #[test]
     fn long_runs_have_fewer_bins_and_the_same_times() {
-        let of = |start| stream(start, &[&[20; 50][..], &[1500], &[20; 50]].concat());
+        let paused_stream = |start| stream(start, &[&[20; 50][..], &[1500], &[20; 50]].concat());
         let mut all: Vec<_> = (0..1200).map(|n| stream(n * 3_000, &[20; 140])).collect();
-        all.extend([of(4_001_005), of(4_001_005)]);
+        all.extend([paused_stream(4_001_005), paused_stream(4_001_005)]);
         assert!(silences(&all[..1200]).is_empty());
         let mut times = EventTimes::default();
         for one in &all {

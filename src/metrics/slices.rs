@@ -87,18 +87,18 @@ impl Slices {
         over_time: Vec<OverTime>,
         nothing: Arc<[Option<f64>]>,
     ) -> Self {
-        let of = |start_ns: u64| {
+        let slice_of = |start_ns: u64| {
             all.partition_point(|slice| slice.end_ns <= start_ns).min(all.len().saturating_sub(1))
         };
         // Where the requests of each slice begin; then where the next one of each belongs.
         let mut next = vec![0; all.len().max(1) + 1];
-        log.starts_ns().for_each(|start_ns| next[of(start_ns) + 1] += 1);
+        log.starts_ns().for_each(|start_ns| next[slice_of(start_ns) + 1] += 1);
         for at in 1..next.len() {
             next[at] += next[at - 1];
         }
         let mut order = vec![0; next.last().copied().unwrap_or(0)];
         for (request, start_ns) in log.starts_ns().enumerate() {
-            let place = &mut next[of(start_ns)];
+            let place = &mut next[slice_of(start_ns)];
             order[*place] = request as u32;
             *place += 1;
         }

@@ -243,7 +243,7 @@ impl Division {
     }
 
     /// Returns the latency `metric`, if it is divided.
-    pub(crate) fn of(&self, metric: MetricTag) -> Option<&Divided> {
+    pub(crate) fn get(&self, metric: MetricTag) -> Option<&Divided> {
         self.metrics.iter().find(|divided| divided.metric == metric)
     }
 }

@@ -122,7 +122,7 @@ impl<'a> Gaps<'a> {
     }
 
     /// Returns the gaps of `request`, in nanoseconds.
-    fn of(self, request: &Request) -> Vec<u64> {
+    fn in_request(self, request: &Request) -> Vec<u64> {
         let from = request.gaps_from as usize;
         let values = self.values.map(|values| values.at(from..from + request.gap_count as usize));
         let nanos = |value| self.unit.convert(value, Unit::Nanoseconds).round() as u64;
@@ -245,7 +245,7 @@ fn follow(
 ) -> bool {
     let mut waiting = requests
         .iter()
-        .filter_map(|request| Levels::of(curve, &request, gaps))
+        .filter_map(|request| Levels::for_request(curve, &request, gaps))
         .zip(0_u64..)
         .peekable();
     let mut durations = InEach::new(windows, store.scratch(), report);
@@ -298,7 +298,7 @@ pub(super) struct OverTime(Vec<(Curve, Option<Stats>, Option<Stats>)>);
 
 impl OverTime {
     /// Returns those of `curve` over `span`; `None` if no request contributes to it.
-    pub(super) fn of(&self, curve: Curve, span: Span) -> Option<Stats> {
+    pub(super) fn statistics(&self, curve: Curve, span: Span) -> Option<Stats> {
         let (_, whole, active) = self.0.iter().find(|(have, ..)| *have == curve)?;
         match span {
             Span::Whole => *whole,
@@ -450,7 +450,7 @@ impl Durations {
     /// `span`, weighted by duration: a percentile is the smallest value that was not exceeded for
     /// that fraction of the time. `None` if the duration of `span` is zero.
     pub(super) fn stats(&self, span: Span) -> Option<Stats> {
-        let extent = Extent::of(self.values(span))?;
+        let extent = Extent::of_values(self.values(span))?;
         let weighed = |of: &dyn Fn(f64) -> f64| {
             let terms = self.values(span).map(|(value, nanos)| of(value) * nanos as f64);
             exact_sum(terms) / extent.weight as f64

@@ -125,7 +125,7 @@ impl Content {
 /// Returns the finite statistics of each metric: `<tag>` is the mean or the single value, and
 /// `<tag>.<statistic>` any other.
 pub(super) fn metrics(results: &[MetricResult]) -> BTreeMap<String, f64> {
-    let of = |result: &MetricResult| {
+    let metric_of = |result: &MetricResult| {
         let (tag, stats) = (result.metric.tag.name(), result.stats);
         let finite = stats.all().filter(|(_, value)| value.is_finite());
         finite.map(move |(statistic, value)| {
@@ -134,7 +134,7 @@ pub(super) fn metrics(results: &[MetricResult]) -> BTreeMap<String, f64> {
             (name, value)
         })
     };
-    results.iter().flat_map(of).collect()
+    results.iter().flat_map(metric_of).collect()
 }
 
 /// Returns the settings in which runs differ.

@@ -42,7 +42,7 @@ pub(super) struct BadRequest {
 
 impl<'a> Ask<'a> {
     /// Creates a request for one choice with usage, not streamed, without a limit.
-    pub(super) const fn of(prompts: Vec<Prompt<'a>>) -> Self {
+    pub(super) const fn from_prompts(prompts: Vec<Prompt<'a>>) -> Self {
         Self {
             model: None,
             prompts,

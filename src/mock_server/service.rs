@@ -223,7 +223,7 @@ impl Service {
         let report = if export.is_only { reply.report.take() } else { reply.report }?;
         let ignores = reply.fault == Some(Fault::NewTrace);
         let start_ns = self.clock.wall_ns(arrival);
-        PendingSpans::of(sender, report, headers, reply.id, start_ns, ignores)
+        PendingSpans::for_request(sender, report, headers, reply.id, start_ns, ignores)
     }
 }
 

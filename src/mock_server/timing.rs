@@ -39,7 +39,7 @@ impl TimingForm {
 impl Timing {
     /// Returns the settings of a server of this form without a queue, a transfer or drafts.
     #[must_use]
-    pub const fn of(form: TimingForm) -> Self {
+    pub const fn for_form(form: TimingForm) -> Self {
         Self {
             form,
             queue: Nanos::ZERO,

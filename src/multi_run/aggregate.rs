@@ -2,7 +2,7 @@
 //! confidence interval.
 
 use super::{RunResult, Trials};
-use crate::metrics::metric::{Kind, MetricResult, Statistic};
+use crate::metrics::metric::{MetricKind, MetricResult, Statistic};
 use crate::metrics::time_breakdown::{Division, Stage, TimeBreakdown};
 use crate::metrics::{Metric, MetricTag, Registry};
 use crate::statistics::percentile::exact_sum;
@@ -63,7 +63,7 @@ impl Across {
     /// confidence `level`, which is cut off at `least`, the lowest possible value. `None` without
     /// values.
     #[must_use]
-    pub(crate) fn of(values: &[f64], level: f64, least: f64) -> Option<Self> {
+    pub(crate) fn from_values(values: &[f64], level: f64, least: f64) -> Option<Self> {
         let runs = values.len();
         let min = values.iter().copied().reduce(f64::min)?;
         let max = values.iter().copied().reduce(f64::max)?;
@@ -94,7 +94,7 @@ pub(crate) fn across(trials: &Trials, tag: MetricTag, statistic: &str) -> Option
     let statistic = Statistic::named(statistic)?;
     let values: Vec<f64> =
         trials.successful().filter_map(|run| run.value(tag, statistic)).collect();
-    Across::of(&values, trials.config.confidence_level, f64::NEG_INFINITY)
+    Across::from_values(&values, trials.config.confidence_level, f64::NEG_INFINITY)
 }
 
 /// Returns all statistics of all metrics that a successful run has, in catalogue order,
@@ -111,7 +111,8 @@ pub(crate) fn steady_rows(trials: &Trials) -> Vec<Row> {
 }
 
 fn rows_of(trials: &Trials, results: fn(&RunResult) -> &Vec<MetricResult>) -> Vec<Row> {
-    let is_instant = |metric: &Metric| matches!(metric.kind, Kind::Earliest(_) | Kind::Latest(_));
+    let is_instant =
+        |metric: &Metric| matches!(metric.kind, MetricKind::Earliest(_) | MetricKind::Latest(_));
     let level = trials.config.confidence_level;
     let mut rows = Vec::new();
     for metric in Registry::catalogue().iter().filter(|metric| !is_instant(metric)) {
@@ -124,9 +125,9 @@ fn rows_of(trials: &Trials, results: fn(&RunResult) -> &Vec<MetricResult>) -> Ve
         let further = further.map(|(statistic, _)| statistic).skip(Statistic::ALL.len());
         let all = Statistic::ALL.into_iter().chain(further);
         for statistic in all.filter(|statistic| *statistic != Statistic::Count) {
-            let values = found.iter().filter_map(|result| statistic.of(&result.stats));
+            let values = found.iter().filter_map(|result| statistic.value_in(&result.stats));
             let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-            let across = Across::of(&values, level, least);
+            let across = Across::from_values(&values, level, least);
             rows.extend(across.map(|across| Row { metric, statistic, across }));
         }
     }
@@ -177,11 +178,12 @@ pub(crate) fn time_breakdown(trials: &Trials) -> Option<Result<Vec<DividedRow>, 
         }
     }
     let Some(first) = divisions.first() else { return why.map(Err) };
-    let across =
-        |values: &[f64]| Across::of(values, trials.config.confidence_level, f64::NEG_INFINITY);
+    let across = |values: &[f64]| {
+        Across::from_values(values, trials.config.confidence_level, f64::NEG_INFINITY)
+    };
     let rows = first.metrics.iter().filter_map(|divided| {
         let metric = divided.metric;
-        let of_runs = || divisions.iter().filter_map(move |division| division.of(metric));
+        let of_runs = || divisions.iter().filter_map(move |division| division.get(metric));
         let means: Vec<f64> = of_runs().map(|divided| divided.mean_ms).collect();
         let parts = divided.parts.iter().filter_map(|part| {
             let found = || of_runs().filter_map(|divided| divided.part(part.stage));
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn three_runs_by_hand() {
-        let across = Across::of(&[10.0, 12.0, 17.0], 0.95, 0.0).unwrap();
+        let across = Across::from_values(&[10.0, 12.0, 17.0], 0.95, 0.0).unwrap();
         assert_eq!((across.runs, across.mean, across.min, across.max), (3, 13.0, 10.0, 17.0));
         let spread = across.spread.unwrap();
         // Squares 9 + 1 + 16 over 2.
@@ -217,22 +219,22 @@ mod tests {
 
     #[test]
     fn one_run_has_no_interval_and_no_runs_have_nothing() {
-        let one = Across::of(&[5.0], 0.95, 0.0).unwrap();
+        let one = Across::from_values(&[5.0], 0.95, 0.0).unwrap();
         assert_eq!(one, Across { runs: 1, mean: 5.0, min: 5.0, max: 5.0, spread: None });
-        assert_eq!(Across::of(&[], 0.95, 0.0), None);
+        assert_eq!(Across::from_values(&[], 0.95, 0.0), None);
     }
 
     #[test]
     fn a_mean_of_zero_has_no_relative_spread() {
         // t at 0.95 with one degree of freedom is 12.7: far below 0 without a least value.
         let ends = |least| {
-            let spread = Across::of(&[1.0, 3.0], 0.95, least).unwrap().spread.unwrap();
+            let spread = Across::from_values(&[1.0, 3.0], 0.95, least).unwrap().spread.unwrap();
             (spread.ci_low, spread.ci_high)
         };
         assert_eq!(ends(0.0).0, 0.0);
         assert!(ends(f64::NEG_INFINITY).0 < -10.0 && ends(0.0).1 == ends(f64::NEG_INFINITY).1);
         assert_eq!(
-            Across::of(&[-1.0, 1.0], 0.9, f64::NEG_INFINITY).unwrap().spread.unwrap().cv,
+            Across::from_values(&[-1.0, 1.0], 0.9, f64::NEG_INFINITY).unwrap().spread.unwrap().cv,
             None
         );
     }
@@ -279,7 +281,7 @@ mod tests {
         fn the_mean_is_within_its_interval_and_the_values(
             values in prop::collection::vec(-1e9_f64..1e9, 2..10), level in 0.5_f64..0.999,
         ) {
-            let across = Across::of(&values, level, f64::NEG_INFINITY).unwrap();
+            let across = Across::from_values(&values, level, f64::NEG_INFINITY).unwrap();
             let spread = across.spread.unwrap();
             prop_assert!(across.min <= across.mean && across.mean <= across.max);
             prop_assert!(spread.ci_low <= across.mean && across.mean <= spread.ci_high);
@@ -288,7 +290,7 @@ mod tests {
 
         #[test]
         fn equal_values_do_not_vary(value in -1e12_f64..1e12, runs in 2_usize..10) {
-            let across = Across::of(&vec![value; runs], 0.95, f64::NEG_INFINITY).unwrap();
+            let across = Across::from_values(&vec![value; runs], 0.95, f64::NEG_INFINITY).unwrap();
             let spread = across.spread.unwrap();
             prop_assert_eq!((across.mean, spread.std), (value, 0.0));
             prop_assert_eq!((spread.ci_low, spread.ci_high), (value, value));

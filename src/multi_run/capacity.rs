@@ -71,8 +71,12 @@ impl Level {
     /// Summarizes the runs of a cell, with the statistics that `filters` limit; `None` if no run was
     /// completed.
     #[must_use]
-    pub(crate) fn of(variation: &Variation, trials: &Trials, filters: &[Filter]) -> Option<Self> {
-        let load = Load::of(&variation.values);
+    pub(crate) fn from_trials(
+        variation: &Variation,
+        trials: &Trials,
+        filters: &[Filter],
+    ) -> Option<Self> {
+        let load = Load::from_values(&variation.values);
         let label = load.map_or_else(|| variation.label.clone(), |load| load.to_string());
         let mean = |tag, statistic: &str| {
             let statistic = Statistic::named(statistic)?;
@@ -289,13 +293,13 @@ impl Model {
             let found = is_possible.then(|| self.simulated(source, [seconds, slots], requests))?;
             return found.filter(|found| found.in_flight <= most);
         }
-        let state = State::of(&self.curve, demand, most)?;
+        let state = State::under(&self.curve, demand, most)?;
         let n = state.in_flight;
         // A curve that cannot do it has an infinite latency, so the interval does not have an upper end.
         let again: Vec<(Option<State>, f64)> = self
             .again
             .iter()
-            .map(|(curve, residual)| (State::of(curve, demand, most), *residual))
+            .map(|(curve, residual)| (State::under(curve, demand, most), *residual))
             .collect();
         let rate = match demand {
             Demand::Rate(rate) => Bounded { value: rate, low: rate, high: rate },
@@ -406,7 +410,7 @@ impl Model {
 impl Prediction {
     /// Returns what is predicted of a statistic.
     #[must_use]
-    pub(crate) fn of(&self, metric: MetricTag, statistic: &str) -> Option<Bounded> {
+    pub(crate) fn get(&self, metric: MetricTag, statistic: &str) -> Option<Bounded> {
         if metric == tag::REQUEST_THROUGHPUT {
             return Some(self.rate);
         }
@@ -418,7 +422,7 @@ impl Prediction {
     /// Returns whether the interval of what `filter` limits is within the limit.
     #[must_use]
     pub(crate) fn meets(&self, filter: &Filter) -> bool {
-        self.of(filter.metric, &filter.statistic).is_some_and(|found| {
+        self.get(filter.metric, &filter.statistic).is_some_and(|found| {
             let end = match filter.op {
                 Comparison::Below | Comparison::AtMost => found.high,
                 Comparison::Above | Comparison::AtLeast => found.low,
@@ -441,7 +445,7 @@ impl Prediction {
 
     /// Returns whether the predicted value of what `filter` limits is within the limit.
     fn is_within(&self, filter: &Filter) -> bool {
-        let found = self.of(filter.metric, &filter.statistic);
+        let found = self.get(filter.metric, &filter.statistic);
         found.is_some_and(|found| filter.op.holds(found.value, filter.threshold))
     }
 
@@ -493,7 +497,7 @@ struct State {
 
 impl State {
     /// Returns what `demand` leads to with at most `most` requests in flight.
-    fn of(curve: &ServiceCurve, demand: Demand, most: f64) -> Option<Self> {
+    fn under(curve: &ServiceCurve, demand: Demand, most: f64) -> Option<Self> {
         let found = match demand {
             Demand::Rate(rate) => {
                 if rate > curve.peak(most).1 {

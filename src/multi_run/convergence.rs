@@ -61,7 +61,7 @@ pub(crate) struct Convergence {
 impl Config {
     /// Evaluates the successful runs of a cell.
     #[must_use]
-    pub(super) fn of(&self, trials: &Trials) -> Convergence {
+    pub(super) fn evaluate(&self, trials: &Trials) -> Convergence {
         let spread = || aggregate::across(trials, self.metric, &self.statistic);
         let observed = match self.mode {
             Mode::CiWidth => spread().and_then(|across| {

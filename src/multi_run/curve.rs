@@ -66,7 +66,7 @@ impl Fit {
     /// has coefficients; `None` if there are fewer than two different abscissas. A line of times that would be
     /// negative without any length goes through the origin, and a parabola of which one would be is not taken.
     #[must_use]
-    pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
+    pub(crate) fn to_points(points: &[(f64, f64)]) -> Option<Self> {
         let line = polynomial(points, 1)?;
         let is_negative = line.at(0.0) < 0.0;
         let line = if is_negative { through_origin(points) } else { line };
@@ -230,18 +230,19 @@ mod tests {
 
     #[test]
     fn a_line_and_a_parabola_are_recognized() {
-        let line = Fit::of(&[(256.0, 14.0), (512.0, 26.0), (1024.0, 50.0)]).unwrap();
+        let line = Fit::to_points(&[(256.0, 14.0), (512.0, 26.0), (1024.0, 50.0)]).unwrap();
         let [slope, intercept] = line.coefficients[..] else { panic!("{line:?}") };
         assert!((slope - 12.0 / 256.0).abs() < 1e-12 && (intercept - 2.0).abs() < 1e-9, "{line:?}");
         assert!((line.r_squared - 1.0).abs() < 1e-12);
         // y = x² - 4x + 4: the line has r² = 0.
-        let parabola = Fit::of(&[(0.0, 4.0), (1.0, 1.0), (2.0, 0.0), (3.0, 1.0), (4.0, 4.0)]);
+        let parabola =
+            Fit::to_points(&[(0.0, 4.0), (1.0, 1.0), (2.0, 0.0), (3.0, 1.0), (4.0, 4.0)]);
         let [a, b, c] = parabola.unwrap().coefficients[..] else { panic!() };
         assert!((a - 1.0).abs() + (b + 4.0).abs() + (c - 4.0).abs() < 1e-9, "{a} {b} {c}");
-        assert_eq!(Fit::of(&[(1.0, 5.0)]), None);
-        assert_eq!(Fit::of(&[(2.0, 5.0), (2.0, 6.0)]), None);
+        assert_eq!(Fit::to_points(&[(1.0, 5.0)]), None);
+        assert_eq!(Fit::to_points(&[(2.0, 5.0), (2.0, 6.0)]), None);
         // No variation to explain.
-        assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 5.0)]).unwrap().r_squared, 0.0);
+        assert_eq!(Fit::to_points(&[(1.0, 5.0), (2.0, 5.0)]).unwrap().r_squared, 0.0);
     }
 
     #[test]
@@ -255,22 +256,25 @@ mod tests {
         assert!(widths.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{widths:?}");
         assert!(fit.is_flat() == (0.6 <= widths[0]));
         // As many points as coefficients do not have residuals.
-        assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 9.0)]).unwrap().half_widths, None);
-        assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 9.0), (3.0, 1.0)]).unwrap().coefficients.len(), 2);
+        assert_eq!(Fit::to_points(&[(1.0, 5.0), (2.0, 9.0)]).unwrap().half_widths, None);
+        assert_eq!(
+            Fit::to_points(&[(1.0, 5.0), (2.0, 9.0), (3.0, 1.0)]).unwrap().coefficients.len(),
+            2
+        );
         // A constant time with noise.
-        let flat =
-            Fit::of(&[(256.0, 50.1), (512.0, 49.9), (1024.0, 50.0), (2048.0, 50.1)]).unwrap();
+        let flat = Fit::to_points(&[(256.0, 50.1), (512.0, 49.9), (1024.0, 50.0), (2048.0, 50.1)])
+            .unwrap();
         assert!(flat.is_flat() && flat.coefficients.len() == 2, "{flat:?}");
         // A slope of 78 ns a token that is more than chance: 0.14 of 50.155 ms over all lengths.
         let points = [(256.0, 50.1), (512.0, 50.12), (1024.0, 50.16), (2048.0, 50.24)];
-        let fit = Fit::of(&points).unwrap();
+        let fit = Fit::to_points(&points).unwrap();
         assert!(!fit.is_flat() && (fit.change(&points) - 0.14 / 50.155).abs() < 1e-9, "{fit:?}");
         // Nor is the lowest of a parabola: x² - 4x + 3 is -1 at 2.
         let points = [(0.0, 3.0), (1.0, 0.0), (3.0, 0.0), (4.0, 3.0), (5.0, 8.0)];
-        let fit = Fit::of(&points).unwrap();
+        let fit = Fit::to_points(&points).unwrap();
         assert!(fit.coefficients.len() == 2 && fit.coefficients[1] >= 0.0, "{fit:?}");
         // Times are not negative: 1, 3 and 5 at 1, 2 and 3 would be -1 at 0.
-        let fit = Fit::of(&[(1.0, 1.0), (2.0, 3.0), (3.0, 5.0)]).unwrap();
+        let fit = Fit::to_points(&[(1.0, 1.0), (2.0, 3.0), (3.0, 5.0)]).unwrap();
         assert_eq!(fit.coefficients[1], 0.0);
         assert!((fit.coefficients[0] - 22.0 / 14.0).abs() < 1e-12, "{fit:?}");
     }

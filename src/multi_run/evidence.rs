@@ -8,7 +8,7 @@
 
 use super::filter::{Comparison, Filter};
 use crate::metrics::accumulate::Started;
-use crate::metrics::metric::{Kind, MetricResult, Statistic};
+use crate::metrics::metric::{MetricKind, MetricResult, Statistic};
 use crate::metrics::{Accumulator, MetricTag, tag};
 use crate::setting::named;
 use crate::statistics::effective::inflation;
@@ -74,8 +74,8 @@ impl Condition {
 
     /// Returns what `filter` limits.
     #[must_use]
-    pub(crate) fn of(filter: &Filter) -> Self {
-        let source = Source::of(filter);
+    pub(crate) fn from_filter(filter: &Filter) -> Self {
+        let source = Source::from_filter(filter);
         let limit = match source {
             Source::Beyond(_, share) | Source::Bad(share) | Source::Failed(share) => share,
             Source::Mean(_) | Source::Rate(_) => sign(filter) * filter.threshold,
@@ -156,11 +156,11 @@ enum Source {
 }
 
 impl Source {
-    fn of(filter: &Filter) -> Self {
+    fn from_filter(filter: &Filter) -> Self {
         let is_limit = sign(filter) > 0.0;
         let is_mean = Statistic::named(&filter.statistic) == Some(Statistic::Avg);
         let percent = filter.statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
-        let is_record = filter.row().is_some_and(|row| matches!(row.kind, Kind::Record(_)));
+        let is_record = filter.row().is_some_and(|row| matches!(row.kind, MetricKind::Record(_)));
         let within = |share: f64| (share > 0.0 && share < 1.0).then_some(share);
         let found = match percent {
             Some(percent) if is_record => {
@@ -221,13 +221,13 @@ impl Evidence {
     /// have the metric. Whether its requests are `arrivals`, which do not wait for each other, decides how
     /// much they depend on each other at least.
     #[must_use]
-    pub(crate) fn of(
+    pub(crate) fn from_run(
         filter: &Filter,
         results: &[MetricResult],
         values: &Accumulator,
         are_arrivals: bool,
     ) -> Option<Self> {
-        let source = Source::of(filter);
+        let source = Source::from_filter(filter);
         let requests = || values.in_order(source.tag());
         let holds = |value: f64| filter.op.holds(value, filter.threshold);
         let counted = |found: Self, reach: f64| {
@@ -260,7 +260,7 @@ impl Evidence {
             Source::Rate(_) => Self::of_rate(sign(filter), requests()),
             Source::Result => {
                 let result = results.iter().find(|result| result.metric.tag == filter.metric)?;
-                let value = Statistic::named(&filter.statistic)?.of(&result.stats)?;
+                let value = Statistic::named(&filter.statistic)?.value_in(&result.stats)?;
                 let mean = f64::from(u8::from(!holds(value)));
                 Some(Self { mean, weight: 1.0, requests: 0 })
             }
@@ -379,7 +379,7 @@ impl Evidence {
             return None;
         }
         let block = self.block();
-        match Condition::of(filter).basis {
+        match Condition::from_filter(filter).basis {
             Basis::Share => Some(proportion(&block).interval(tail)),
             Basis::Mean => {
                 let sign = sign(filter);
@@ -413,7 +413,7 @@ fn arrivals_within(requests: &[Started], filter: &Filter) -> Option<f64> {
 #[must_use]
 pub(crate) fn least_requests(filters: &[Filter], level: f64) -> u64 {
     let least = |filter: &Filter| {
-        let condition = Condition::of(filter);
+        let condition = Condition::from_filter(filter);
         match condition.basis {
             Basis::Share => least_trials(condition.limit.max(LEAST_SHARE), tail(level)),
             Basis::Mean => 2 * LEAST_OF_MEAN,
@@ -452,7 +452,7 @@ mod tests {
             // No request may fail: an interval never excludes that one does.
             ("request_error_rate:avg:le:0", Basis::Exact, 0.5),
         ] {
-            let found = Condition::of(&filter(text));
+            let found = Condition::from_filter(&filter(text));
             assert_eq!(found.basis, basis, "{text}");
             assert!((found.limit - limit).abs() < 1e-12, "{text}: {}", found.limit);
         }
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_share_is_told_by_enough_requests() {
-        let condition = Condition::of(&filter("ttft:p99:lt:200"));
+        let condition = Condition::from_filter(&filter("ttft:p99:lt:200"));
         let standing = |count: usize, every: usize| {
             let found = Evidence::of_share((1..=count).map(|at| at % every == 0), 1.0).unwrap();
             let block = found.block();
@@ -483,7 +483,7 @@ mod tests {
         let stalled = Evidence::of_share((0..368).map(|at| (100..104).contains(&at)), 4.0).unwrap();
         let quiet = Evidence::of_share((0..368).map(|_| false), 4.0).unwrap();
         assert!(stalled.mean > 0.01 && stalled.weight < 150.0, "{stalled:?}");
-        let condition = Condition::of(&filter("ttft:p99:lt:200"));
+        let condition = Condition::from_filter(&filter("ttft:p99:lt:200"));
         let together = Evidence::together([stalled, quiet, quiet]).unwrap();
         assert!(!condition.is_missed(&stalled.block(), 0.025));
         assert!(condition.is_met(&together.block(), 0.025), "{together:?}");
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn what_more_would_tell_is_known() {
-        let condition = Condition::of(&filter("ttft:p99:lt:200"));
+        let condition = Condition::from_filter(&filter("ttft:p99:lt:200"));
         let half = Block { members: 0..1, mean: 0.0, weight: 184.0 };
         let times = condition.times_needed(&half, 0.025).unwrap();
         assert!((2.0..2.15).contains(&times), "{times}");
@@ -510,9 +510,9 @@ mod tests {
         let condition = filter("ttft:avg:lt:2.3");
         let [low, high] = found.interval(&condition, 0.025).unwrap();
         assert!((low - 1.804).abs() < 1e-3 && (high - 2.196).abs() < 1e-3, "{low} {high}");
-        assert!(Condition::of(&condition).is_met(&found.block(), 0.025));
+        assert!(Condition::from_filter(&condition).is_met(&found.block(), 0.025));
         let few = Evidence::of_mean(1.0, &values[..40], 1.0).unwrap();
-        assert!(!Condition::of(&condition).is_met(&few.block(), 0.025));
+        assert!(!Condition::from_filter(&condition).is_met(&few.block(), 0.025));
         assert_eq!(few.interval(&condition, 0.025), None);
     }
 
@@ -525,7 +525,7 @@ mod tests {
         };
         let found = Evidence::of_rate(-1.0, (0..200).map(at).collect()).unwrap();
         assert!((found.mean + 100.0).abs() < 1e-6, "{found:?}");
-        let condition = Condition::of(&filter("request_throughput:avg:ge:99"));
+        let condition = Condition::from_filter(&filter("request_throughput:avg:ge:99"));
         assert!(condition.is_met(&found.block(), 0.025));
     }
 
@@ -539,7 +539,7 @@ mod tests {
         };
         let found = Evidence::of_rate(-1.0, (0..60).map(at).collect()).unwrap();
         assert!((found.mean + 1.0).abs() < 1e-9, "{found:?}");
-        let condition = Condition::of(&filter("request_throughput:avg:ge:1.01"));
+        let condition = Condition::from_filter(&filter("request_throughput:avg:ge:1.01"));
         assert!(condition.is_missed(&found.block(), 0.025));
     }
 }

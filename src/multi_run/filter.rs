@@ -53,7 +53,7 @@ named! { Comparison { "lt" => Below, "le" => AtMost, "gt" => Above, "ge" => AtLe
 
 impl Comparison {
     /// Returns the comparison of a limit; `None` for equality.
-    const fn of(operator: Operator) -> Option<Self> {
+    const fn from_operator(operator: Operator) -> Option<Self> {
         Some(match operator {
             Operator::Below => Self::Below,
             Operator::AtMost => Self::AtMost,
@@ -108,7 +108,7 @@ impl Filter {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.contains(['<', '>', '=']) {
             let parsed = Limit::parse(text).map_err(|error| error.to_string())?;
-            let op = Comparison::of(parsed.operator)
+            let op = Comparison::from_operator(parsed.operator)
                 .ok_or("a condition is an upper or a lower limit; use <=, <, >= or >")?;
             return Ok(Self::new(
                 parsed.metric.tag,
@@ -134,7 +134,7 @@ impl Filter {
     /// Returns the mean of the statistic over the runs of a cell, and whether it meets the
     /// condition, which a value that does not exist does not.
     #[must_use]
-    pub(crate) fn of(&self, trials: &Trials) -> (Option<f64>, bool) {
+    pub(crate) fn evaluate(&self, trials: &Trials) -> (Option<f64>, bool) {
         let observed = trials.mean(self.metric, &self.statistic);
         (observed, observed.is_some_and(|value| self.op.holds(value, self.threshold)))
     }
@@ -156,7 +156,7 @@ impl Filter {
 #[must_use]
 pub(crate) fn is_feasible(filters: &[Filter], trials: &Trials) -> bool {
     let are_whole = trials.failed().next().is_none() && trials.successful().next().is_some();
-    are_whole && filters.iter().all(|filter| filter.of(trials).1)
+    are_whole && filters.iter().all(|filter| filter.evaluate(trials).1)
 }
 
 #[cfg(test)]

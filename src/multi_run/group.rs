@@ -15,14 +15,14 @@ pub(crate) enum GroupResults {
 impl GroupResults {
     /// Computes the statistics of `cells`: those of a sweep if `config` has one, otherwise a single
     /// one without a variation.
-    pub(crate) fn of(
+    pub(crate) fn from_cells(
         config: &Config,
         sweep_id: Uuid,
         mut cells: Vec<(Option<Variation>, Trials)>,
     ) -> Self {
         if let Some(sweep) = &config.sweep {
             let cells = cells.into_iter().filter_map(|(cell, trials)| Some((cell?, trials)));
-            return Self::Sweep(Box::new(Results::of(config, sweep, sweep_id, cells)));
+            return Self::Sweep(Box::new(Results::from_cells(config, sweep, sweep_id, cells)));
         }
         let trials = cells.pop().map(|(_, trials)| trials);
         let trials = trials.unwrap_or_else(|| Trials::new(config.clone(), sweep_id));

@@ -120,7 +120,7 @@ impl<S: Search> History<S> {
     }
 
     /// Summarizes `cells` up to the first one that says nothing about its settings.
-    pub(crate) fn of<'a>(
+    pub(crate) fn from_cells<'a>(
         config: &S,
         sweep: &sweep::Config,
         cells: impl Iterator<Item = (&'a Variation, &'a Trials)>,
@@ -135,7 +135,7 @@ impl<S: Search> History<S> {
             let tried = config.tried(&history.filters, variation, trials);
             history.points.extend(tried.map(|tried| Point {
                 variation: variation.clone(),
-                observed: history.filters.iter().map(|filter| filter.of(trials)).collect(),
+                observed: history.filters.iter().map(|filter| filter.evaluate(trials)).collect(),
                 is_feasible: is_feasible(&history.filters, trials),
                 verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
                 error: trials.failed().map(|(_, failure)| failure.message().to_owned()).next(),

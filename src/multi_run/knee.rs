@@ -27,8 +27,8 @@ pub(crate) struct Level {
 impl Level {
     /// Summarizes the runs of a cell; `None` if they are not complete.
     #[must_use]
-    pub(crate) fn of(variation: &Variation, trials: &Trials) -> Option<Self> {
-        let load = Load::of(&variation.values).filter(|_| !trials.was_cancelled())?;
+    pub(crate) fn from_trials(variation: &Variation, trials: &Trials) -> Option<Self> {
+        let load = Load::from_values(&variation.values).filter(|_| !trials.was_cancelled())?;
         let throughput = match trials.obstacle() {
             Some(why) => Err(why),
             None => over_trials(trials),
@@ -48,7 +48,7 @@ fn over_trials(trials: &Trials) -> Result<Estimate, String> {
         (Some(_), Some(_)) => {
             let rate = |run: &RunResult| run.sustained(tag::REQUEST_THROUGHPUT, Statistic::Avg);
             let rates: Vec<f64> = trials.successful().filter_map(rate).collect();
-            let across = Across::of(&rates, trials.config.confidence_level, 0.0);
+            let across = Across::from_values(&rates, trials.config.confidence_level, 0.0);
             let spread = across.and_then(|across| Some((across.mean, across.spread?)));
             let by_client = trials.successful().filter_map(|run| run.rate_bounds);
             let errors = |value| by_client.flat_map(move |bounds| bounds.errors(value));
@@ -161,7 +161,7 @@ impl Saturation {
 
     /// Evaluates `levels`.
     #[must_use]
-    pub(crate) fn of(range: &Range, levels: &[Level]) -> Self {
+    pub(crate) fn from_levels(range: &Range, levels: &[Level]) -> Self {
         let end = next(range, levels).err();
         let mut found = Self {
             end,
@@ -277,7 +277,7 @@ mod tests {
             levels.push(Level { load, throughput });
         }
         let tried = levels.iter().map(|level| level.load.amount()).collect();
-        (tried, Saturation::of(range, &levels))
+        (tried, Saturation::from_levels(range, &levels))
     }
 
     #[test]
@@ -317,15 +317,15 @@ mod tests {
     fn the_knee_is_between_the_loads_that_were_tried() {
         let range = range(Dimension::Concurrency, 1.0, 64.0);
         let levels = [(4, 100.0), (8, 196.0), (9, 216.0), (10, 250.0), (16, 250.0), (32, 250.0)];
-        let of = |half_width: f64| {
+        let saturation_with = |half_width: f64| {
             let levels = levels.map(|(load, value)| Level {
                 load: Load::Concurrency(load),
                 throughput: Ok(Estimate { value, half_width }),
             });
-            Saturation::of(&range, &levels)
+            Saturation::from_levels(&range, &levels)
         };
         // By 4 and 9, 23.2/s a session: 10.47 would be the knee, of which the interval is wider than 16 with 60.
-        let found = of(1.0);
+        let found = saturation_with(1.0);
         assert_eq!((found.grows_until, found.saturated_from), (Some(9.0), Some(16.0)));
         let knee = found.knee.unwrap();
         assert!(
@@ -333,7 +333,7 @@ mod tests {
             "{knee:?}"
         );
         assert_eq!(found.around, Some([9.0, 16.0]));
-        let wide = of(15.0);
+        let wide = saturation_with(15.0);
         let (knee, [lower, higher]) = (wide.knee.unwrap(), wide.around.unwrap());
         assert!(lower <= knee.low && knee.high <= higher && knee.low < knee.high, "{wide:?}");
     }

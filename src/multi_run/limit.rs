@@ -37,8 +37,12 @@ impl Level {
     /// Summarizes the runs of a cell with the conditions `filters`, after which comes that all runs
     /// succeed and that the server keeps up; `None` if they are not complete.
     #[must_use]
-    pub(crate) fn of(filters: &[Filter], variation: &Variation, trials: &Trials) -> Option<Self> {
-        let load = Load::of(&variation.values)?;
+    pub(crate) fn from_trials(
+        filters: &[Filter],
+        variation: &Variation,
+        trials: &Trials,
+    ) -> Option<Self> {
+        let load = Load::from_values(&variation.values)?;
         let has_any = trials.successful().next().is_some();
         if trials.is_short() || trials.was_cancelled() && !has_any {
             return None;
@@ -124,7 +128,7 @@ pub(crate) fn standing_of(filters: &[Filter], run: &RunResult, level: f64) -> Op
             return Standing::CannotTell;
         };
         let found = Block { mean, weight, members: 0..1 };
-        let condition = Condition::of(filter);
+        let condition = Condition::from_filter(filter);
         match (condition.is_missed(&found, tail), condition.is_met(&found, tail)) {
             (true, _) => Standing::Missed,
             (false, true) => Standing::Met,
@@ -132,19 +136,19 @@ pub(crate) fn standing_of(filters: &[Filter], run: &RunResult, level: f64) -> Op
         }
     });
     let each: Vec<Standing> = each.collect();
-    let of = |standing| each.contains(&standing).then_some(standing);
-    of(Standing::Missed).or_else(|| of(Standing::CannotTell)).or(Some(Standing::Met))
+    let if_any = |standing| each.contains(&standing).then_some(standing);
+    if_any(Standing::Missed).or_else(|| if_any(Standing::CannotTell)).or(Some(Standing::Met))
 }
 
 impl Limit {
     /// Fits `levels` together with intervals at the confidence `level`.
     #[must_use]
-    pub(crate) fn of(conditions: &[Condition], levels: &[Level], level: f64) -> Self {
+    pub(crate) fn fit(conditions: &[Condition], levels: &[Level], level: f64) -> Self {
         let mut sorted: Vec<&Level> = levels.iter().collect();
         sorted.sort_by(|a, b| a.load.amount().total_cmp(&b.load.amount()));
         let tail = tail(level);
         let all: Vec<Curve> =
-            (0..).zip(conditions).map(|(at, it)| Curve::of(*it, at, &sorted)).collect();
+            (0..).zip(conditions).map(|(at, it)| Curve::fit(*it, at, &sorted)).collect();
         let best = lowest_of_all(all.iter().map(Curve::best), &sorted);
         // A client that could not keep up makes responses late, not early: what it misses does not
         // count, and what it meets only once there is nothing better.
@@ -154,7 +158,7 @@ impl Limit {
         let centre = best.or_else(|| sorted.first().map(|level| level.load));
         let shown = (0..).zip(conditions).map(|(at, it)| Curve {
             crossing: crossing_of(*it, at, &counted, centre, tail),
-            ..Curve::of(*it, at, &counted)
+            ..Curve::fit(*it, at, &counted)
         });
         let shown: Vec<Curve> = shown.collect();
         let low = lowest_of_all(shown.iter().map(|curve| curve.met(tail)), &counted);
@@ -236,7 +240,7 @@ fn crossing_of(
 
 impl Curve {
     /// Fits what `levels`, in ascending order, say about the condition at this place.
-    fn of(condition: Condition, at: usize, levels: &[&Level]) -> Self {
+    fn fit(condition: Condition, at: usize, levels: &[&Level]) -> Self {
         let found = levels.iter().filter_map(|level| level.evidence.get(at));
         let blocks = blocks(found.map(|it| (it.mean, it.weight)));
         Self { condition, blocks, crossing: None }

@@ -19,7 +19,7 @@ pub enum Load {
 impl Load {
     /// Returns the load of a cell with the settings `values`, if it is all that they set.
     #[must_use]
-    pub(crate) fn of(values: &Map<String, Value>) -> Option<Self> {
+    pub(crate) fn from_values(values: &Map<String, Value>) -> Option<Self> {
         let (path, value) = values.iter().next().filter(|_| values.len() == 1)?;
         if path == Dimension::Concurrency.path() {
             value.as_u64().map(Self::Concurrency)
@@ -182,9 +182,9 @@ mod tests {
         ] {
             assert_eq!((json!(load), load.value()), (value.clone(), value.clone()));
             let mut values = Map::from_iter([(path.to_owned(), value)]);
-            assert_eq!(Load::of(&values), Some(load));
+            assert_eq!(Load::from_values(&values), Some(load));
             values.insert("datasets.main.prompts.osl.mean".to_owned(), json!(4));
-            assert_eq!(Load::of(&values), None);
+            assert_eq!(Load::from_values(&values), None);
             assert_eq!(load.to_string(), text);
             assert_eq!(load.dimension().load(load.amount()), load);
         }

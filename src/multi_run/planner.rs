@@ -32,7 +32,7 @@ pub(crate) enum Planner<'a> {
 impl<'a> Planner<'a> {
     /// Returns the choice that `config` asks for.
     #[must_use]
-    pub(crate) fn of(config: &'a Config) -> Self {
+    pub(crate) fn from_config(config: &'a Config) -> Self {
         let Some(sweep) = &config.sweep else { return Self::Known(Mode::Independent) };
         match &sweep.choice {
             Choice::Known => Self::Known(sweep.mode),
@@ -71,18 +71,19 @@ impl<'a> Planner<'a> {
         let load = match self {
             Self::Known(_) => return None,
             Self::Space(config, sweep) => {
-                let values = History::of(*config, sweep, cells).next().ok()?;
+                let values = History::from_cells(*config, sweep, cells).next().ok()?;
                 let pairs = config.ranges.iter().zip(values);
                 return Some(Next::Cell(pairs.map(|(range, value)| range.json(value)).collect()));
             }
             Self::Search(config, sweep) => {
                 let cells: Vec<_> = cells.collect();
-                match History::of(*config, sweep, cells.iter().copied()).next().ok()? {
+                match History::from_cells(*config, sweep, cells.iter().copied()).next().ok()? {
                     limit::Next::Load(load) => load,
                     limit::Next::Again(load) => {
-                        let is_it =
-                            |(cell, _): &(&Variation, _)| Load::of(&cell.values) == Some(load);
-                        let cell = cells.iter().position(is_it)?;
+                        let is_same_cell = |(cell, _): &(&Variation, _)| {
+                            Load::from_values(&cell.values) == Some(load)
+                        };
+                        let cell = cells.iter().position(is_same_cell)?;
                         let (_, trials) = cells.get(cell)?;
                         let runs = trials.runs.len() as u64;
                         let trial = (0..=runs).find(|trial| !trials.has(*trial))?;
@@ -91,8 +92,9 @@ impl<'a> Planner<'a> {
                 }
             }
             Self::Knee(range) => {
-                let levels: Vec<_> =
-                    cells.filter_map(|(cell, trials)| knee::Level::of(cell, trials)).collect();
+                let levels: Vec<_> = cells
+                    .filter_map(|(cell, trials)| knee::Level::from_trials(cell, trials))
+                    .collect();
                 knee::next(range, &levels).ok()?
             }
         };

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn two_runs_by_hand() {
-        let column = |values: &[f64]| Column::of(Store::default(), values.iter().copied());
+        let column = |values: &[f64]| Column::from_values(Store::default(), values.iter().copied());
         let metric = Registry::find("request_latency").unwrap();
         let pooled = pool(metric, &[("a", &column(&[1.0, 2.0])), ("b", &column(&[6.0]))]).unwrap();
         let Combined { mean, std, p50, p90, p95, p99, count } = pooled.combined;

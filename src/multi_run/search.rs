@@ -86,7 +86,7 @@ impl Search for Config {
     type Next = Next;
 
     fn tried(&self, filters: &[Filter], variation: &Variation, trials: &Trials) -> Option<Tried> {
-        let level = Level::of(filters, variation, trials)?;
+        let level = Level::from_trials(filters, variation, trials)?;
         let mean = |tag| trials.mean(tag, "avg");
         // Of requests that arrive at random, more may come than in the long run.
         let is_of_requests = [tag::GOODPUT, tag::REQUEST_THROUGHPUT].contains(&self.objective);
@@ -106,7 +106,7 @@ impl Search for Config {
 
     /// Determines the limit from all loads, and what it says about each.
     fn judge(history: &mut History) {
-        history.limit = Limit::of(&history.conditions(), &history.levels(), history.confidence);
+        history.limit = Limit::fit(&history.conditions(), &history.levels(), history.confidence);
         for point in &mut history.points {
             let load = point.tried.load;
             point.tried.standing = history.limit.standing(load);
@@ -123,7 +123,7 @@ impl Search for Config {
     }
 
     fn name(variation: &Variation) -> String {
-        Load::of(&variation.values)
+        Load::from_values(&variation.values)
             .map_or_else(|| variation.directory.clone(), |load| load.to_string())
     }
 }
@@ -146,7 +146,7 @@ pub(crate) enum More {
 
 impl History {
     fn conditions(&self) -> Vec<Condition> {
-        self.filters.iter().map(Condition::of).chain([Condition::SUCCESS]).collect()
+        self.filters.iter().map(Condition::from_filter).chain([Condition::SUCCESS]).collect()
     }
 
     fn levels(&self) -> Vec<Level> {

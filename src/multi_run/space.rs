@@ -116,7 +116,7 @@ impl Search for Config {
     type Next = Vec<f64>;
 
     fn tried(&self, filters: &[Filter], variation: &Variation, trials: &Trials) -> Option<Tried> {
-        let excess = |filter: &Filter| match filter.of(trials) {
+        let excess = |filter: &Filter| match filter.evaluate(trials) {
             (_, true) => 0.0,
             (Some(value), _) => {
                 (value - filter.threshold).abs() / filter.threshold.abs().max(f64::MIN_POSITIVE)
@@ -300,13 +300,13 @@ mod tests {
     #[test]
     fn estimated_values_are_better_than_evenly_spread_ones() {
         // The best is 0 at (300, 0.25).
-        let of = |values: &[f64]| {
+        let point = |values: &[f64]| {
             ((values[0] - 300.0) / 100.0).powi(2) + (4.0 * values[1] - 1.0).powi(2)
         };
         let best = |initial: usize, seed: u64| {
             let ranges = vec![range(1.0, 1000.0, true), range(0.0, 1.0, false)];
             let config = Config { initial, ..config(ranges, 40, seed) };
-            let tried = search(&config, of);
+            let tried = search(&config, point);
             tried.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min)
         };
         let wins = (0..50).filter(|seed| best(10, *seed) < best(40, *seed)).count();

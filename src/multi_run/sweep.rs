@@ -340,7 +340,8 @@ impl Beyond<'_> {
     /// States what grew, a sentence for each latency.
     pub(crate) fn sentences(&self) -> impl Iterator<Item = String> + '_ {
         let name = |cell: &Cell| {
-            Load::of(&cell.variation.values).map_or_else(String::new, |load| load.to_string())
+            Load::from_values(&cell.variation.values)
+                .map_or_else(String::new, |load| load.to_string())
         };
         let between = format!(" from {} to {}", name(self.from), name(self.to));
         self.growth.iter().map(move |growth| growth.sentence(&between))
@@ -356,7 +357,7 @@ pub(crate) struct Best<'a> {
 
 impl Results {
     /// Computes the statistics of each cell from its runs.
-    pub(crate) fn of(
+    pub(crate) fn from_cells(
         config: &super::Config,
         sweep: &Config,
         sweep_id: Uuid,
@@ -384,17 +385,17 @@ impl Results {
         match &sweep.choice {
             Choice::Known => results.limit = results.limit_of_load(),
             Choice::Knee(range) => {
-                results.saturation = Some(Saturation::of(range, &results.levels()));
+                results.saturation = Some(Saturation::from_levels(range, &results.levels()));
                 results.cells.sort_by(by_values);
             }
             Choice::Search(search) => {
                 let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
-                results.search = Some(History::of(search, sweep, cells));
+                results.search = Some(History::from_cells(search, sweep, cells));
                 results.cells.sort_by(by_values);
             }
             Choice::Space(space) => {
                 let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
-                results.space = Some(History::of(space, sweep, cells));
+                results.space = Some(History::from_cells(space, sweep, cells));
             }
         }
         let latency = results.latency();
@@ -435,20 +436,20 @@ impl Results {
     /// Returns the highest load that meets the conditions.
     fn limit_of_load(&self) -> Option<Limit> {
         let filters = &self.sweep.filters;
-        let is_load = |cell: &Cell| Load::of(&cell.variation.values).is_some();
+        let is_load = |cell: &Cell| Load::from_values(&cell.variation.values).is_some();
         if filters.is_empty() || !self.cells.iter().all(is_load) {
             return None;
         }
         let conditions: Vec<_> =
-            filters.iter().map(Condition::of).chain([Condition::SUCCESS]).collect();
-        let level = |cell: &Cell| limit::Level::of(filters, &cell.variation, &cell.trials);
+            filters.iter().map(Condition::from_filter).chain([Condition::SUCCESS]).collect();
+        let level = |cell: &Cell| limit::Level::from_trials(filters, &cell.variation, &cell.trials);
         let levels: Vec<_> = self.cells.iter().filter_map(level).collect();
-        Some(Limit::of(&conditions, &levels, self.config.confidence_level))
+        Some(Limit::fit(&conditions, &levels, self.config.confidence_level))
     }
 
     /// Returns the loads of a sweep that chooses them, as far as their runs are complete.
     pub(crate) fn levels(&self) -> Vec<Level> {
-        let level = |cell: &Cell| Level::of(&cell.variation, &cell.trials);
+        let level = |cell: &Cell| Level::from_trials(&cell.variation, &cell.trials);
         self.cells.iter().filter_map(level).collect()
     }
 
@@ -456,9 +457,9 @@ impl Results {
     /// throughput.
     pub(crate) fn saturated_watts(&self) -> Option<f64> {
         let from = self.saturation.as_ref()?.saturated_from?;
-        let load = |cell: &Cell| Load::of(&cell.variation.values).map(Load::amount);
-        let is_it = |cell: &&Cell| load(cell).is_some_and(|load| load.total_cmp(&from).is_eq());
-        let cell = self.cells.iter().find(is_it)?;
+        let load = |cell: &Cell| Load::from_values(&cell.variation.values).map(Load::amount);
+        let has_load = |cell: &&Cell| load(cell).is_some_and(|load| load.total_cmp(&from).is_eq());
+        let cell = self.cells.iter().find(has_load)?;
         let vendors = [tag::NVIDIA_AVERAGE_GPU_POWER, tag::AMD_AVERAGE_GPU_POWER];
         let watts = vendors.into_iter().filter_map(|tag| cell.value(tag, "avg"));
         watts.reduce(|one, other| one + other)
@@ -469,7 +470,7 @@ impl Results {
     /// nothing is known of the stages.
     pub(crate) fn beyond(&self) -> Option<Beyond<'_>> {
         let mut cells: Vec<(f64, &Cell)> = (self.cells.iter())
-            .map(|cell| Some((Load::of(&cell.variation.values)?.amount(), cell)))
+            .map(|cell| Some((Load::from_values(&cell.variation.values)?.amount(), cell)))
             .collect::<Option<_>>()?;
         cells.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let knee = self.saturation.as_ref().and_then(|found| found.saturated_from);
@@ -531,11 +532,11 @@ impl Results {
 
     /// Returns the number of runs that were planned, and not made needless by earlier ones.
     pub(crate) fn planned(&self) -> u64 {
-        let of = |cell: &Cell| {
+        let value_of = |cell: &Cell| {
             let trials = &cell.trials;
             if trials.is_converged() { trials.runs.len() as u64 } else { self.config.runs }
         };
-        self.cells.iter().map(of).sum()
+        self.cells.iter().map(value_of).sum()
     }
 }
 

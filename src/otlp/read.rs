@@ -30,6 +30,9 @@ pub(crate) fn from_json(text: &str, message: &'static Message) -> Result<Vec<u8>
     Ok(encoded)
 }
 
+/// Takes the other fields of an object, encoded, and an element of its list, as text.
+pub(crate) type ElementSink<'a> = dyn FnMut(&Arc<[u8]>, &str) -> Result<(), String> + 'a;
+
 /// Gives each element of the list in the field `list` of the object `text` to `sink`, as text, with
 /// the other fields of the object, encoded. Only one element at a time is looked at.
 ///
@@ -42,7 +45,7 @@ pub(crate) fn each_element(
     message: &'static Message,
     list: u32,
     most: usize,
-    sink: &mut dyn FnMut(&Arc<[u8]>, &str) -> Result<(), String>,
+    sink: &mut ElementSink<'_>,
 ) -> Result<(), String> {
     let (mut head, mut lists) = (Vec::new(), Vec::new());
     let parts = Parts { message, list, most, head: &mut head, lists: &mut lists };

@@ -34,7 +34,7 @@ pub(super) fn child(request: Uuid, id: u64) -> Span {
     Span {
         trace_id: request.as_bytes().to_vec(),
         span_id: id.to_be_bytes().to_vec(),
-        parent_span_id: TraceContext::of(request).span_id.to_vec(),
+        parent_span_id: TraceContext::from_request_id(request).span_id.to_vec(),
         name: "llm_request".to_owned(),
         start_time_unix_nano: 1_000,
         end_time_unix_nano: 2_000,

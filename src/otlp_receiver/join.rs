@@ -234,7 +234,7 @@ fn extract<T>(from: &mut VecDeque<T>, mut is_so: impl FnMut(&mut T) -> bool) -> 
 
 /// Adds the spans to a record, in the order of their starts.
 fn complete((mut record, spans): Released) -> RequestRecord {
-    let parent = TraceContext::of(record.request_id).span_id;
+    let parent = TraceContext::from_request_id(record.request_id).span_id;
     let decoded = spans.into_iter().filter_map(|span| wire::decode(span, parent).ok());
     let mut decoded: Vec<ServerSpan> = decoded.collect();
     decoded.sort_by_key(|span| (span.start_ns, span.id));

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use uuid::Uuid;
 
 use super::report::Counts;
-use super::wire::{self, Place, Source};
+use super::wire::{self, Source, SpanPlace};
 use crate::record::{OriginalSpan, TraceContext};
 use crate::units::Nanos;
 
@@ -160,8 +160,14 @@ impl Table {
         self.counts.other_signals += 1;
     }
 
-    fn keep(&mut self, source: &Source, span: &[u8], place: Place, (now, wall_ns): (Nanos, u64)) {
-        let context = TraceContext::of(Uuid::from_bytes(place.trace));
+    fn keep(
+        &mut self,
+        source: &Source,
+        span: &[u8],
+        place: SpanPlace,
+        (now, wall_ns): (Nanos, u64),
+    ) {
+        let context = TraceContext::from_request_id(Uuid::from_bytes(place.trace));
         let is_child = place.parent == context.span_id;
         let trace = self.traces.entry(place.trace).or_default();
         if trace.spans.iter().any(|other| other.id == place.span) {

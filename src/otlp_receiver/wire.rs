@@ -71,7 +71,7 @@ fn without(message: &[u8], unwanted: u32) -> Result<Vec<u8>, Malformed> {
 
 /// What of a span decides where it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SpanPlace {
     pub(super) trace: [u8; 16],
     pub(super) span: [u8; 8],
     /// Zeros without a parent.
@@ -85,7 +85,7 @@ pub(super) struct Place {
 /// # Errors
 ///
 /// If it is not valid protobuf, or its IDs are not.
-pub(super) fn place(span: &[u8]) -> Result<Place, Malformed> {
+pub(super) fn place(span: &[u8]) -> Result<SpanPlace, Malformed> {
     let (mut trace, mut id, mut parent, mut end_ns) = ([0; 16], [0; 8], [0; 8], 0);
     each_field(span, &mut |number, content, _| {
         match (number, content) {
@@ -101,7 +101,7 @@ pub(super) fn place(span: &[u8]) -> Result<Place, Malformed> {
     if trace == [0; 16] || id == [0; 8] {
         return Err(Malformed);
     }
-    Ok(Place { trace, span: id, parent, end_ns })
+    Ok(SpanPlace { trace, span: id, parent, end_ns })
 }
 
 /// Returns the texts of those attributes of an encoded span, in `names`, that have one; the first

@@ -18,7 +18,7 @@ pub(crate) enum Exhausted {
 impl Exhausted {
     /// Returns the exhausted resource that caused `error`, if any.
     #[must_use]
-    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+    pub(crate) fn from_error(error: &io::Error) -> Option<Self> {
         limits::exhausted_by(error)
     }
 }

@@ -158,13 +158,13 @@ fn the_machine_has_names() {
 
 #[test]
 fn a_exhausted_by_the_machines_is_told_from_a_peers_refusal() {
-    let exhausted = |code| Exhausted::of(&io::Error::from_raw_os_error(code));
+    let exhausted = |code| Exhausted::from_error(&io::Error::from_raw_os_error(code));
     assert_eq!(exhausted(24), Some(Exhausted::Descriptors));
     assert_eq!(exhausted(23), Some(Exhausted::SystemDescriptors));
     let other: io::Error = std::net::TcpListener::bind("203.0.113.1:1").unwrap_err();
-    assert_eq!(Exhausted::of(&other), Some(Exhausted::Ports));
-    assert_eq!(Exhausted::of(&io::Error::from(io::ErrorKind::ConnectionRefused)), None);
-    assert_eq!(Exhausted::of(&io::Error::other("no address")), None);
+    assert_eq!(Exhausted::from_error(&other), Some(Exhausted::Ports));
+    assert_eq!(Exhausted::from_error(&io::Error::from(io::ErrorKind::ConnectionRefused)), None);
+    assert_eq!(Exhausted::from_error(&io::Error::other("no address")), None);
     assert_eq!(limits::exhausted_for_files(), None);
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct TraceContext {
 impl TraceContext {
     /// Returns the context of the operation `id` as the root of a trace of its own.
     #[must_use]
-    pub(crate) fn of(id: Uuid) -> Self {
+    pub(crate) fn from_request_id(id: Uuid) -> Self {
         Self::within(id, id)
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let id = Uuid::from_u128(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         let context = TraceContext {
             span_id: 0xb7ad_6b71_6920_3331_u64.to_be_bytes(),
-            ..TraceContext::of(id)
+            ..TraceContext::from_request_id(id)
         };
         // The example in section 3.2.2.5 of the specification.
         assert_eq!(
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn the_threshold_is_told_as_the_specification_writes_it() {
         // The examples of "TraceState: Probability Sampling": 25%, 50%, 100% and one in 256.
-        let of = |percent| TraceShare::of_percent(percent).tracestate();
-        assert_eq!(of(25.0).as_deref(), Some("ot=th:c"));
-        assert_eq!(of(50.0).as_deref(), Some("ot=th:8"));
-        assert_eq!(of(100.0).as_deref(), Some("ot=th:0"));
-        assert_eq!(of(100.0 / 256.0).as_deref(), Some("ot=th:ff"));
-        assert_eq!((of(0.0), TraceShare::NONE.tracestate()), (None, None));
+        let tracestate = |percent| TraceShare::of_percent(percent).tracestate();
+        assert_eq!(tracestate(25.0).as_deref(), Some("ot=th:c"));
+        assert_eq!(tracestate(50.0).as_deref(), Some("ot=th:8"));
+        assert_eq!(tracestate(100.0).as_deref(), Some("ot=th:0"));
+        assert_eq!(tracestate(100.0 / 256.0).as_deref(), Some("ot=th:ff"));
+        assert_eq!((tracestate(0.0), TraceShare::NONE.tracestate()), (None, None));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
     proptest! {
         #[test]
         fn spans_are_told_apart(id: u128, indices in proptest::collection::hash_set(0_u8.., 8)) {
-            let context = TraceContext::of(Uuid::from_u128(id));
+            let context = TraceContext::from_request_id(Uuid::from_u128(id));
             let mut spans: Vec<_> = indices.iter().map(|index| context.child(*index)).collect();
             spans.push(context.span_id);
             prop_assert!(!spans.contains(&[0; 8]));

@@ -81,7 +81,7 @@ pub(crate) struct Comparison {
 
 impl Cell {
     /// The runs of one load in `directory`.
-    fn of(name: String, directory: &Path, trials: &Trials) -> Self {
+    fn from_trials(name: String, directory: &Path, trials: &Trials) -> Self {
         let divided = aggregate::time_breakdown(trials).and_then(|found| {
             let mut rows = found.ok()?.into_iter();
             rows.find(|row| row.metric == tag::REQUEST_LATENCY)
@@ -91,7 +91,11 @@ impl Cell {
             trials.runs.iter().find_map(|run| Some(run.failure.as_ref()?.message().to_owned()));
         Self {
             label: name.clone(),
-            row: CellRow::of(vec![tables::Cell::Text(name.clone())], trials, [&rows, &steady]),
+            row: CellRow::from_trials(
+                vec![tables::Cell::Text(name.clone())],
+                trials,
+                [&rows, &steady],
+            ),
             name,
             line: String::new(),
             place: None,
@@ -120,14 +124,14 @@ impl Cell {
         if let Some(spread) = self.row(tag, statistic)?.across.spread {
             return Some(Interval { low: spread.ci_low, high: spread.ci_high });
         }
-        let is_it = |(of, name, _): &&Within| *of == tag && *name == statistic;
-        self.within.iter().find(is_it).map(|(.., interval)| *interval)
+        let is_named = |(of, name, _): &&Within| *of == tag && *name == statistic;
+        self.within.iter().find(is_named).map(|(.., interval)| *interval)
     }
 }
 
 impl Comparison {
     /// The cells or runs of the group in `directory`.
-    pub(crate) fn of(directory: &Path, results: &GroupResults) -> Self {
+    pub(crate) fn from_results(directory: &Path, results: &GroupResults) -> Self {
         match results {
             GroupResults::Trials(trials) => Self::of_trials(directory, trials),
             GroupResults::Sweep(results) => Self::of_sweep(directory, results),
@@ -160,7 +164,7 @@ impl Comparison {
                 line: line.join(", "),
                 row: CellRow::of_sweep(results, cell),
                 error: cell.error().map(str::to_owned),
-                ..Cell::of(sweep.described(variation), directory, &cell.trials)
+                ..Cell::from_trials(sweep.described(variation), directory, &cell.trials)
             }
         };
         let cells: Vec<Cell> = results.in_order().into_iter().map(cell).collect();
@@ -236,7 +240,7 @@ impl Comparison {
         directory: &Path,
         trials: &Trials,
     ) {
-        self.cells.push(Cell { place, ..Cell::of(name, directory, trials) });
+        self.cells.push(Cell { place, ..Cell::from_trials(name, directory, trials) });
         self.sort();
     }
 

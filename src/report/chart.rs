@@ -306,7 +306,7 @@ impl Chart {
 
 /// Returns the axis of a metric's values.
 pub(super) fn axis(metric: &Metric) -> Axis {
-    Axis::new(Term::of(metric).name, Term::of(metric).unit)
+    Axis::new(Term::for_metric(metric).name, Term::for_metric(metric).unit)
 }
 
 /// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `length`; 1 if there is

@@ -55,7 +55,7 @@ pub(super) struct Bins {
 
 impl Bins {
     /// Returns the bins for `values`; `None` without any.
-    pub(super) fn of<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<Self> {
+    pub(super) fn from_values<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<Self> {
         let low = values().min_by(f64::total_cmp)?;
         let high = percentile_of(&values, SHOWN_PERCENT)?;
         // The square root of the number of values is a common choice; more bins show noise.
@@ -100,10 +100,13 @@ mod tests {
 
     #[test]
     fn a_distribution_passes_through_the_percentiles() {
-        let of = |values: &[f64]| cumulative(|| values.iter().copied());
-        assert_eq!(of(&[]), []);
-        assert_eq!(of(&[7.0]), points(&[(7.0, 100.0)]));
-        assert_eq!(of(&[4.0, 1.0, 2.0]), points(&[(1.0, 0.0), (2.0, 50.0), (4.0, 100.0)]));
+        let cumulative_of = |values: &[f64]| cumulative(|| values.iter().copied());
+        assert_eq!(cumulative_of(&[]), []);
+        assert_eq!(cumulative_of(&[7.0]), points(&[(7.0, 100.0)]));
+        assert_eq!(
+            cumulative_of(&[4.0, 1.0, 2.0]),
+            points(&[(1.0, 0.0), (2.0, 50.0), (4.0, 100.0)])
+        );
     }
 
     #[test]
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn each_value_is_in_one_bin() {
         let values = || (0..400).map(f64::from);
-        let bins = Bins::of(values).unwrap();
+        let bins = Bins::from_values(values).unwrap();
         let histogram = bins.histogram(values());
         assert_eq!(histogram.beyond, 2);
         let counts: f64 = histogram.bins[..20].iter().filter_map(|point| point.y).sum();
@@ -131,10 +134,10 @@ mod tests {
     #[test]
     fn equal_values_have_one_bin() {
         let twice = || [5.0, 5.0].into_iter();
-        let bins = Bins::of(twice).unwrap();
+        let bins = Bins::from_values(twice).unwrap();
         assert_eq!(bins.histogram(twice()).bins[0].y, Some(2.0));
-        assert!(Bins::of(std::iter::empty::<f64>).is_none());
-        let zero = Bins::of(|| std::iter::once(0.0)).unwrap();
+        assert!(Bins::from_values(std::iter::empty::<f64>).is_none());
+        let zero = Bins::from_values(|| std::iter::once(0.0)).unwrap();
         let histogram = zero.histogram(std::iter::once(0.0));
         assert_eq!(histogram.bins, points(&[(-0.5, 1.0), (0.5, 1.0)]));
     }

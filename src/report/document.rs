@@ -160,7 +160,7 @@ impl Section {
     }
 
     /// Creates the section of a table.
-    pub(crate) fn of(table: tables::Table) -> Self {
+    pub(crate) fn from_table(table: tables::Table) -> Self {
         Self::new(table.title.clone(), "", Vec::new()).with([table])
     }
 

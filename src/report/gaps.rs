@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn gaps_are_counted_by_their_end_and_their_length() {
         // Two columns of a second.
-        let mut gaps = Gaps::new(Intervals::of(2_000.0, 20, 0.0));
+        let mut gaps = Gaps::new(Intervals::up_to(2_000.0, 20, 0.0));
         // Gaps of 10, 10 and 1000 ms, which end after 0.92, 0.93 and 1.93 s.
         gaps.add(900.0, &[10.0, 20.0, 30.0, 1_030.0]);
         // A gap of 12 ms, which is less than 10 times the tenth root of 10.
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_long_run_has_few_columns() {
-        let gaps = Gaps::new(Intervals::of(599_500.0, 1_000_000, 1.0));
+        let gaps = Gaps::new(Intervals::up_to(599_500.0, 1_000_000, 1.0));
         // 600 intervals of a second, of which 5 are a column.
         assert_eq!(gaps.counts.len(), 120);
         assert_eq!(gaps.columns.edges().last(), Some(&599.5));

@@ -101,7 +101,7 @@ impl Lanes {
 
     /// Returns the chart; `None` if lanes sent nothing.
     pub(super) fn chart(&self) -> Option<Chart> {
-        let of = |name: &str, spans: Vec<Span>| {
+        let row = |name: &str, spans: Vec<Span>| {
             let ends = spans.into_iter().flat_map(|span| {
                 let y = f64::from(span.lane) + span.place;
                 [span.start, span.end].map(|at| Point::new(at / 1e3, y))
@@ -110,22 +110,22 @@ impl Lanes {
         };
         let requests = |is_root, place| {
             let sent = self.sent.iter().filter(move |it| it.is_root == is_root && !it.failed);
-            sent.map(|it| Span::of(it, place)).collect()
+            sent.map(|it| Span::new(it, place)).collect()
         };
         let failed = self.sent.iter().filter(|it| it.failed);
-        let failed = failed.map(|it| Span::of(it, if it.is_root { ROOT } else { SUB_AGENT }));
+        let failed = failed.map(|it| Span::new(it, if it.is_root { ROOT } else { SUB_AGENT }));
         let waits = self.waits();
         let waits_for = |wait| {
             let of_kind = waits.iter().filter(|(kind, _)| *kind == wait);
             of_kind.map(|(_, span)| *span).collect()
         };
         let mut series = vec![
-            of("requests of agents", requests(true, ROOT)),
-            of("requests of sub-agents", requests(false, SUB_AGENT)),
-            of("waits for sub-agents", waits_for(Wait::SubAgents)),
-            of("waits for other requests", waits_for(Wait::Barrier)),
-            of("recorded delays", waits_for(Wait::Delay)).toned(Tone::Faint),
-            of("failed requests", failed.collect()).toned(Tone::Bad),
+            row("requests of agents", requests(true, ROOT)),
+            row("requests of sub-agents", requests(false, SUB_AGENT)),
+            row("waits for sub-agents", waits_for(Wait::SubAgents)),
+            row("waits for other requests", waits_for(Wait::Barrier)),
+            row("recorded delays", waits_for(Wait::Delay)).toned(Tone::Faint),
+            row("failed requests", failed.collect()).toned(Tone::Bad),
         ];
         series.retain(|series| !series.points.is_empty());
         (!series.is_empty()).then(|| Chart {
@@ -196,7 +196,7 @@ struct Span {
 }
 
 impl Span {
-    const fn of(sent: &Sent, place: f64) -> Self {
+    const fn new(sent: &Sent, place: f64) -> Self {
         Self { lane: sent.lane, place, start: sent.start, end: sent.end }
     }
 }
@@ -229,8 +229,8 @@ mod tests {
             assert_eq!(ends[0].y, ends[1].y);
             (ends[0].x, ends[1].x, ends[0].y.unwrap())
         };
-        let of = |series: &Series| series.points.chunks(2).map(span).collect();
-        chart.series.iter().map(|series| (&*series.name, of(series))).collect()
+        let spans_of = |series: &Series| series.points.chunks(2).map(span).collect();
+        chart.series.iter().map(|series| (&*series.name, spans_of(series))).collect()
     }
 
     #[test]

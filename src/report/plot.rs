@@ -45,7 +45,7 @@ pub enum AutoPlot {
 impl AutoPlot {
     /// Returns whether charts are drawn if they are asked for, and whether they are required.
     #[must_use]
-    pub const fn of(is_asked: bool, is_required: bool) -> Self {
+    pub const fn new(is_asked: bool, is_required: bool) -> Self {
         match (is_asked, is_required) {
             (false, _) => Self::Off,
             (true, false) => Self::On,

@@ -79,8 +79,8 @@ pub(super) struct Requests {
 impl Requests {
     /// Creates the requests of a test, in the order of their starts.
     #[cfg(test)]
-    pub(super) fn of(requests: impl IntoIterator<Item = Request>) -> Self {
-        let by_start = Column::of(Store::default(), requests);
+    pub(super) fn from_requests(requests: impl IntoIterator<Item = Request>) -> Self {
+        let by_start = Column::from_values(Store::default(), requests);
         let failed = by_start.iter().filter(|request| !request.succeeded()).count();
         Self { by_start, failed, classes: Vec::new() }
     }
@@ -101,10 +101,12 @@ impl Requests {
             let end = group.integers("request_end_ns")?;
             let due = group.integers("request_due_ns")?;
             let lag = group.integers("max_read_lag_ns")?;
-            let of = |tag: MetricTag| group.numbers(tag.name());
-            let (ttft, itl) = (of(tag::TIME_TO_FIRST_TOKEN)?, of(tag::INTER_TOKEN_LATENCY)?);
-            let latency = of(tag::REQUEST_LATENCY)?;
-            let (isl, osl) = (of(tag::INPUT_SEQUENCE_LENGTH)?, of(tag::OUTPUT_SEQUENCE_LENGTH)?);
+            let numbers_of = |tag: MetricTag| group.numbers(tag.name());
+            let (ttft, itl) =
+                (numbers_of(tag::TIME_TO_FIRST_TOKEN)?, numbers_of(tag::INTER_TOKEN_LATENCY)?);
+            let latency = numbers_of(tag::REQUEST_LATENCY)?;
+            let (isl, osl) =
+                (numbers_of(tag::INPUT_SEQUENCE_LENGTH)?, numbers_of(tag::OUTPUT_SEQUENCE_LENGTH)?);
             for row in 0..group.rows() {
                 let (Some(started), Some(ended)) = (start[row], end[row]) else { continue };
                 if phase[row].as_deref() != Some("profiling") {
@@ -133,7 +135,7 @@ impl Requests {
         let by_start =
             Sorted::new(found.iter(), |request| percentile::key(request.start), &store.scratch());
         drop(found);
-        let by_start = Column::of(
+        let by_start = Column::from_values(
             store,
             by_start.iter().map(|request| Request {
                 class: request.class.map(|class| places[class as usize]),

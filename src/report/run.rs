@@ -60,11 +60,11 @@ impl<'a> Run<'a> {
         } else {
             Requests::default()
         };
-        let sample = Sample::of(&requests);
+        let sample = Sample::from_requests(&requests);
         let end = requests.iter().map(|request| request.end()).fold(0.0, f64::max);
         let durations = || requests.iter().map(|request| request.duration);
         let typical = percentile_of(durations, 50.0).unwrap_or(0.0);
-        let intervals = Intervals::of(end, requests.len(), typical);
+        let intervals = Intervals::up_to(end, requests.len(), typical);
         let mut run = Self {
             report,
             table,
@@ -109,8 +109,8 @@ impl<'a> Run<'a> {
             )
             .with(self.stage_tables()),
         ];
-        sections.extend(tables::of_run(self.report, true).into_iter().map(Section::of));
-        sections.extend(self.sessions().map(Section::of));
+        sections.extend(tables::of_run(self.report, true).into_iter().map(Section::from_table));
+        sections.extend(self.sessions().map(Section::from_table));
         sections.extend([
             Section::new("Server", "What the server reports about itself.", self.server()),
             Section::new("GPUs", "", vec![]).with(self.gpus()),

@@ -27,7 +27,7 @@ pub(super) struct Sample {
 impl Sample {
     /// Selects from `requests`. Of many, it keeps from each group of consecutive ones the first, the
     /// fastest and the slowest, and the first failed one.
-    pub(super) fn of(requests: &Requests) -> Self {
+    pub(super) fn from_requests(requests: &Requests) -> Self {
         Self::of_count(requests.len(), requests.iter())
     }
 

@@ -1,7 +1,7 @@
 //! The charts of server metrics.
 
 use super::chart::{Axis, Chart, Point, Series, Shape};
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::ServerMetrics;
 use crate::server_metrics::store::{EndpointStore, Labels, Values};
 use crate::server_metrics::watch::{self, WatchedMetric};
@@ -16,7 +16,7 @@ const MAX_POINTS: usize = 2000;
 pub(super) fn charts(metrics: &ServerMetrics, start_ns: u64, end_ns: u64) -> Vec<Chart> {
     let families = watch::families(&metrics.report);
     let shown = families.iter().flat_map(|(_, shown)| shown);
-    let gauges = shown.filter(|shown| shown.metric.kind == Kind::Gauge);
+    let gauges = shown.filter(|shown| shown.metric.kind == SeriesKind::Gauge);
     gauges.map(|shown| chart(metrics, shown, start_ns, end_ns)).collect()
 }
 

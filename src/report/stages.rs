@@ -127,7 +127,7 @@ impl Means {
 
     /// Returns the mean of a stage over the requests of each interval with stages: those that lack this
     /// one count as 0, so that the means of all stages add up.
-    pub(super) fn of(&self, stage: Stage) -> Vec<Point> {
+    pub(super) fn points(&self, stage: Stage) -> Vec<Point> {
         let mean = |(count, sums): &(u64, BTreeMap<Stage, f64>)| {
             let sum = sums.get(&stage).copied().unwrap_or(0.0);
             (*count > 0).then(|| sum / *count as f64)
@@ -147,23 +147,23 @@ mod tests {
 
     #[test]
     fn means_of_an_interval_add_up() {
-        let intervals = Intervals::of(0.25, 0, 0.0);
+        let intervals = Intervals::up_to(0.25, 0, 0.0);
         let mut means = Means { intervals, sums: intervals.each(|| (0, BTreeMap::new())) };
         means.add(0.0, &BTreeMap::from([(Stage::Queue, 4.0), (Stage::Decode, 8.0)]));
         means.add(0.1, &BTreeMap::from([(Stage::Decode, 2.0)]));
         means.add(0.1, &BTreeMap::new());
         assert_eq!(means.stages(), BTreeSet::from([Stage::Queue, Stage::Decode]));
         // Two requests with 14 ms.
-        assert_eq!(means.of(Stage::Queue), [Point::new(0.0, 2.0)]);
-        assert_eq!(means.of(Stage::Decode), [Point::new(0.0, 5.0)]);
+        assert_eq!(means.points(Stage::Queue), [Point::new(0.0, 2.0)]);
+        assert_eq!(means.points(Stage::Decode), [Point::new(0.0, 5.0)]);
         assert_eq!(means.counts().collect::<Vec<_>>(), [2]);
     }
 
     #[test]
     fn an_interval_without_reports_is_a_gap() {
-        let intervals = Intervals::of(200.0, 0, 0.0);
+        let intervals = Intervals::up_to(200.0, 0, 0.0);
         let mut means = Means { intervals, sums: intervals.each(|| (0, BTreeMap::new())) };
         means.add(110.0, &BTreeMap::from([(Stage::Queue, 4.0)]));
-        assert_eq!(means.of(Stage::Queue), [Point { x: 0.0, y: None }, Point::new(0.1, 4.0)]);
+        assert_eq!(means.points(Stage::Queue), [Point { x: 0.0, y: None }, Point::new(0.1, 4.0)]);
     }
 }

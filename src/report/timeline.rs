@@ -44,7 +44,7 @@ impl Intervals {
     ///
     /// The length is 1, 2 or 5 times a power of ten, and the smallest one with which an interval has
     /// [`REQUESTS`] on average and takes [`LATENCIES`].
-    pub(super) fn of(end: f64, requests: usize, typical: f64) -> Self {
+    pub(super) fn up_to(end: f64, requests: usize, typical: f64) -> Self {
         let end = if end.is_finite() { end.max(0.0) } else { 0.0 };
         let latencies = (LATENCIES * typical).min(end * MOST);
         let needed = [MIN_LENGTH, end / MAX_COUNT, REQUESTS * end / requests as f64, latencies];
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn intervals(end: f64, requests: usize, typical: f64) -> (f64, usize) {
-        let found = Intervals::of(end, requests, typical);
+        let found = Intervals::up_to(end, requests, typical);
         (found.length, found.count)
     }
 
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn the_last_interval_ends_with_the_run() {
-        let short = Intervals::of(1_040.0, 1000, 0.0);
+        let short = Intervals::up_to(1_040.0, 1000, 0.0);
         assert_eq!((short.count, short.bounds(9)), (10, (900.0, 1_040.0)));
-        let long = Intervals::of(1_060.0, 1000, 0.0);
+        let long = Intervals::up_to(1_060.0, 1000, 0.0);
         assert_eq!((long.count, long.bounds(10)), (11, (1_000.0, 1_060.0)));
         // A moment at the end belongs to it too.
         assert_eq!((short.at(1_040.0), long.at(1_060.0)), (9, 10));
@@ -268,14 +268,14 @@ mod tests {
     #[test]
     fn a_percentile_has_an_interval_if_there_are_enough_values() {
         let second = Intervals { length: 1e3, count: 1, end: 1e3 };
-        let of = |count: u32| {
+        let share_of = |count: u32| {
             let values = (0..count).map(|value| (0.0, f64::from(value)));
             second.percentiles(values, [50.0, 99.0, 100.0]).map(|found| found.within[0])
         };
-        assert_eq!(of(5), [None; 3]);
+        assert_eq!(share_of(5), [None; 3]);
         // scipy.stats.binom(40, 0.5): ppf(0.025) - 1 and ppf(0.975).
-        assert_eq!(of(40), [Some(Interval { low: 13.0, high: 26.0 }), None, None]);
+        assert_eq!(share_of(40), [Some(Interval { low: 13.0, high: 26.0 }), None, None]);
         let p99 = Interval { low: 489.0, high: 499.0 };
-        assert_eq!(of(500)[1..], [Some(p99), None]);
+        assert_eq!(share_of(500)[1..], [Some(p99), None]);
     }
 }

@@ -84,7 +84,7 @@ fn figures(analysis: &TraceAnalysis) -> Vec<Figure> {
 /// Sessions over time, and the times between them beside those of independent arrivals.
 fn arrivals(sessions: &Sessions) -> Vec<Chart> {
     let Some(last) = sessions.starts.last() else { return Vec::new() };
-    let intervals = Intervals::of(last * 1e3, sessions.starts.len(), 0.0);
+    let intervals = Intervals::up_to(last * 1e3, sessions.starts.len(), 0.0);
     let starts = sessions.starts.iter().map(|start| start * 1e3);
     let rate = Series::new("sessions", Shape::Steps, intervals.rate(starts));
     let over_time = Chart {
@@ -138,7 +138,7 @@ fn lengths(analysis: &TraceAnalysis) -> Vec<Chart> {
                 vec![line("requests", values)],
             )
         });
-        let Some(bins) = Bins::of(|| values.iter().copied()) else { continue };
+        let Some(bins) = Bins::from_values(|| values.iter().copied()) else { continue };
         let histogram = bins.histogram(values.iter().copied());
         let (bins, beyond) = (histogram.bins, histogram.beyond);
         let end = bins.last().map_or(0.0, |last| last.x);

@@ -45,7 +45,9 @@ pub(crate) struct ClockSpread {
 
 impl ClockSpread {
     /// Returns the largest difference between the clocks of these shards; `None` without two.
-    pub(crate) fn of(clocks: impl Iterator<Item = (u64, ClockOffset)> + Clone) -> Option<Self> {
+    pub(crate) fn from_clocks(
+        clocks: impl Iterator<Item = (u64, ClockOffset)> + Clone,
+    ) -> Option<Self> {
         let by_time =
             |a: &(u64, ClockOffset), b: &(u64, ClockOffset)| a.1.ahead_ms.total_cmp(&b.1.ahead_ms);
         let (last, behind) = clocks.clone().min_by(by_time)?;
@@ -77,7 +79,8 @@ mod tests {
     #[test]
     fn only_a_certain_difference_is_a_warning() {
         let clock = |ahead_ms, error_ms| ClockOffset { ahead_ms, error_ms };
-        let spread = |clocks: &[(u64, ClockOffset)]| ClockSpread::of(clocks.iter().copied());
+        let spread =
+            |clocks: &[(u64, ClockOffset)]| ClockSpread::from_clocks(clocks.iter().copied());
         assert_eq!(spread(&[]), None);
         assert_eq!(spread(&[(3, clock(5.0, 1.0))]), None);
         let found = spread(&[(0, clock(1.0, 2.0)), (1, clock(-7.0, 3.0)), (2, clock(8.0, 4.0))]);

@@ -138,8 +138,13 @@ impl Ledger {
             turns,
             phases: if has_several(&setup.phases) { setup.phases.len() } else { 0 },
         };
-        let by_tenant =
-            TenantBreakdown::of(&setup.tenants, registry, run.endpoint, run.streaming, store);
+        let by_tenant = TenantBreakdown::for_tenants(
+            &setup.tenants,
+            registry,
+            run.endpoint,
+            run.streaming,
+            store,
+        );
         let is_sliced = setup.slice_duration.is_some();
         Self {
             warmup: accumulator(),
@@ -274,7 +279,7 @@ impl Ledger {
             missed_objectives: self.profiling.missed_objectives(),
             bases: bases(&run.gates, values),
             by_phase: self.breakdowns.phases(&setup.phases, &outcome.phases, shard),
-            coverage: DurationCoverage::of(setup, outcome.start_wall_ns, &self.profiling),
+            coverage: DurationCoverage::for_setup(setup, outcome.start_wall_ns, &self.profiling),
             levels: self.levels.finding(&of),
             steady_state: self.profiling.steady_state(of.load, of.start_wall_ns),
             results,

@@ -34,8 +34,8 @@ pub(crate) enum LoadLimit {
 impl RunReport {
     /// Returns the number of requests of the profiling phase that ended.
     pub(crate) fn ended(&self) -> u64 {
-        let of = |tag| self.average(tag).map_or(0, |count| count as u64);
-        of(tag::REQUEST_COUNT) + of(tag::ERROR_REQUEST_COUNT)
+        let count_of = |tag| self.average(tag).map_or(0, |count| count as u64);
+        count_of(tag::REQUEST_COUNT) + count_of(tag::ERROR_REQUEST_COUNT)
     }
 
     /// Returns the number of requests that the client cancelled, as asked or at the end of the load.

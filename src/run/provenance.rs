@@ -306,20 +306,23 @@ mod tests {
 
     #[test]
     fn a_server_header_names_product_and_version() {
-        let of = |headers: &[(&str, &str)]| {
+        let framework = |headers: &[(&str, &str)]| {
             let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
             let headers: Vec<_> = headers.iter().map(owned).collect();
             let server = Server::answering(&"http://h:1/v1".into(), &headers);
             (server.name, server.version)
         };
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(of(&[("Server", "llama.cpp")]), (text("llama.cpp"), None));
-        assert_eq!(of(&[("server", "nginx/1.27.0 (Debian)")]), (text("nginx"), text("1.27.0")));
-        assert_eq!(of(&[("server", "  ")]), (None, None));
-        assert_eq!(of(&[]), (None, None));
-        assert_eq!(of(&[("server", "uvicorn")]), (None, None));
+        assert_eq!(framework(&[("Server", "llama.cpp")]), (text("llama.cpp"), None));
+        assert_eq!(
+            framework(&[("server", "nginx/1.27.0 (Debian)")]),
+            (text("nginx"), text("1.27.0"))
+        );
+        assert_eq!(framework(&[("server", "  ")]), (None, None));
+        assert_eq!(framework(&[]), (None, None));
+        assert_eq!(framework(&[("server", "uvicorn")]), (None, None));
         let lite_llm = [("server", "uvicorn"), ("x-litellm-version", "1.80.5")];
-        assert_eq!(of(&lite_llm), (text("litellm"), text("1.80.5")));
+        assert_eq!(framework(&lite_llm), (text("litellm"), text("1.80.5")));
     }
 
     #[test]

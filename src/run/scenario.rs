@@ -123,7 +123,11 @@ pub struct DurationCoverage {
 impl DurationCoverage {
     /// Returns the coverage of the measurement of a run with these settings that began at
     /// `start_wall_ns` and has the `values`; `None` without a scenario, or without a duration.
-    pub(crate) fn of(setup: &Setup, start_wall_ns: u64, values: &Accumulator) -> Option<Self> {
+    pub(crate) fn for_setup(
+        setup: &Setup,
+        start_wall_ns: u64,
+        values: &Accumulator,
+    ) -> Option<Self> {
         setup.scenario.as_ref()?;
         let duration = setup.measured_phase()?.stop.duration?.0;
         let until_last = |tag: MetricTag| {
@@ -217,19 +221,19 @@ mod tests {
             hf_subset: None,
             num_dataset_entries: None,
         };
-        let of = |reasons: &[Invalid]| Submission {
+        let submission = |reasons: &[Invalid]| Submission {
             scenario: "s".to_owned(),
             submission_valid: reasons.is_empty(),
             submission_invalid_reasons: reasons.to_vec(),
             dataset: dataset.clone(),
         };
         assert_eq!(
-            serde_json::to_value(of(&[])).unwrap(),
+            serde_json::to_value(submission(&[])).unwrap(),
             serde_json::json!({"scenario": "s", "submission_valid": true,
                 "dataset": {"source_type": "public_dataset", "loader": "l",
                     "hf_dataset_name": "a/b", "hf_split": "train"}})
         );
-        let invalid = of(&[Invalid::UnsafeOverride, Invalid::RunCancelled]);
+        let invalid = submission(&[Invalid::UnsafeOverride, Invalid::RunCancelled]);
         let reasons = serde_json::to_value(&invalid).unwrap();
         let expected = serde_json::json!(["unsafe_override", "run_cancelled"]);
         assert_eq!(reasons["submission_invalid_reasons"], expected);

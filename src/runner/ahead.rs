@@ -85,7 +85,7 @@ impl Line {
 
 impl Ahead {
     /// Creates what makes the conversations of `shard` ahead; `None` if the dataset does not grow.
-    pub(super) fn of(
+    pub(super) fn new(
         dataset: &Arc<Dataset>,
         endpoint: &Arc<dyn Endpoint>,
         shard: Shard,

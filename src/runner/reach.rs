@@ -93,7 +93,7 @@ struct Server {
 impl Reach {
     /// Creates the state of `servers` servers, to which `connector` connects. The run is aborted after
     /// `rejection_limit` rejected requests, unless it is 0.
-    pub(super) fn of(servers: usize, connector: Arc<Connector>, rejection_limit: u64) -> Self {
+    pub(super) fn new(servers: usize, connector: Arc<Connector>, rejection_limit: u64) -> Self {
         Self {
             servers: (0..servers).map(|_| Server::default()).collect(),
             connector,
@@ -178,7 +178,7 @@ mod tests {
 
     fn reach(servers: usize) -> Reach {
         let connector = Connector::new(transport::Config::default(), &[]).unwrap();
-        Reach::of(servers, Arc::new(connector), 3)
+        Reach::new(servers, Arc::new(connector), 3)
     }
 
     /// Returns the shortest and the longest pause after `rounds` rounds, in milliseconds.

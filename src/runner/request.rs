@@ -248,21 +248,21 @@ mod tests {
     #[test]
     fn a_dialect_may_have_headers_of_its_own() {
         let ids = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let of = |endpoint: EndpointType, users: &[(String, String)]| {
+        let headers_for = |endpoint: EndpointType, users: &[(String, String)]| {
             let builder = RequestBuilder::new(endpoint.traits(), true, Some("k3y"), users);
             builder.unwrap().headers(ids.0, ids.1)
         };
-        let headers = of(EndpointType::MESSAGES, &[]);
+        let headers = headers_for(EndpointType::MESSAGES, &[]);
         assert_eq!(
             (&headers["x-api-key"], &headers["anthropic-version"]),
             (&HeaderValue::from_static("k3y"), &HeaderValue::from_static("2023-06-01"))
         );
         assert!(!headers.contains_key("authorization"));
         assert_eq!(redact::header_bytes("x-api-key", b"k3y"), redact::REDACTED);
-        assert_eq!(of(EndpointType::GEMINI, &[])["x-goog-api-key"], "k3y");
-        assert_eq!(of(EndpointType::RESPONSES, &[])["authorization"], "Bearer k3y");
+        assert_eq!(headers_for(EndpointType::GEMINI, &[])["x-goog-api-key"], "k3y");
+        assert_eq!(headers_for(EndpointType::RESPONSES, &[])["authorization"], "Bearer k3y");
         let users = [("anthropic-version".to_owned(), "2024-01-01".to_owned())];
-        assert_eq!(of(EndpointType::MESSAGES, &users)["anthropic-version"], "2024-01-01");
+        assert_eq!(headers_for(EndpointType::MESSAGES, &users)["anthropic-version"], "2024-01-01");
     }
 
     #[test]
@@ -285,20 +285,20 @@ mod tests {
     #[test]
     fn dynamo_gets_the_session_and_the_one_that_started_it() {
         let [first, second, third] = [1, 2, 3].map(Uuid::from_u128);
-        let of = |copies: &[&'static str], parent| {
+        let headers_with = |copies: &[&'static str], parent| {
             let builder = RequestBuilder::new(CHAT, true, None, &[]).unwrap();
             let builder = builder.with_session_copies(copies);
             Identified { parent, ..builder.request(first, second) }.to_map()
         };
-        let child = of(&["x-smg-routing-key", "x-dynamo-session-id"], Some(third));
+        let child = headers_with(&["x-smg-routing-key", "x-dynamo-session-id"], Some(third));
         for name in ["x-correlation-id", "x-smg-routing-key", "x-dynamo-session-id"] {
             assert_eq!(child[name], "00000000-0000-0000-0000-000000000002", "{name}");
         }
         assert_eq!(child["x-dynamo-parent-session-id"], "00000000-0000-0000-0000-000000000003");
         assert!(!child.contains_key("x-session-affinity"));
         let names = |map: HeaderMap| map.contains_key("x-dynamo-parent-session-id");
-        assert!(!names(of(&["x-dynamo-session-id"], None)));
-        assert!(!names(of(&["x-session-affinity"], Some(third))));
+        assert!(!names(headers_with(&["x-dynamo-session-id"], None)));
+        assert!(!names(headers_with(&["x-session-affinity"], Some(third))));
     }
 
     #[test]

@@ -132,7 +132,8 @@ impl PhaseWorker {
             None => (self.conversations(), root),
         };
         let (tree, born) = Tree::begin(of, root, first.issued.into());
-        let run = Arc::new(TreeRun::new(tree, (number, tenant), None, first.issued).of(made));
+        let run =
+            Arc::new(TreeRun::new(tree, (number, tenant), None, first.issued).with_made(made));
         self.start(&run, &born);
         if !self.send(&run, ROOT, Some(first), user).await.is_whole {
             self.phase.counters.session_cut_short();
@@ -398,7 +399,7 @@ impl PhaseWorker {
         let payload = workload.body(session.found(), turn, answers, marks);
         let asked = session.conversation.turn(turn);
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
-        let (target, path) = workload.targets.of(session.server, &model);
+        let (target, path) = workload.targets.for_model(session.server, &model);
         let correlation_id = session.correlation_id;
         let of_agent = session.trace_id().filter(|_| !workload.builder.traces_each_request());
         let trace_id = of_agent.unwrap_or(request_id);

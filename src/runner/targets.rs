@@ -37,7 +37,7 @@ impl Targets {
 
     /// Returns the target of a request to `model` on `server`, and its path if it differs from the
     /// path of the server.
-    pub(super) fn of(
+    pub(super) fn for_model(
         &self,
         server: usize,
         model: &str,
@@ -65,15 +65,15 @@ mod tests {
         let targets = Targets::new([target("http://a/x"), target("http://b/x")])
             .with_models([("m".into(), vec![target("http://a/m"), target("http://b/m")])]);
         assert_eq!([0, 1, 2, 3].map(|session| targets.server(session)), [0, 1, 0, 1]);
-        let of = |server, model| {
-            let (target, path) = targets.of(server, model);
+        let path_of = |server, model| {
+            let (target, path) = targets.for_model(server, model);
             (
                 target.map(|target| target.url.to_string()),
                 path.map(|path| path.expose().to_string()),
             )
         };
-        assert_eq!(of(1, "m"), (Some("http://b/m".into()), Some("/m".into())));
-        assert_eq!(of(1, "other"), (Some("http://b/x".into()), None));
-        assert_eq!(of(2, "m"), (None, None));
+        assert_eq!(path_of(1, "m"), (Some("http://b/m".into()), Some("/m".into())));
+        assert_eq!(path_of(1, "other"), (Some("http://b/x".into()), None));
+        assert_eq!(path_of(2, "m"), (None, None));
     }
 }

@@ -110,7 +110,7 @@ impl TreeRun {
     }
 
     /// Adds the conversation, if it was made while the run went on.
-    pub(super) fn of(self, made: Option<Made>) -> Self {
+    pub(super) fn with_made(self, made: Option<Made>) -> Self {
         Self { made, ..self }
     }
 

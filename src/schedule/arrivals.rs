@@ -95,14 +95,14 @@ impl Arrivals {
 /// Returns the shape of the Weibull distribution with the coefficient of variation `cv`, by bisection:
 /// cv² is Γ(1 + 2/k)/Γ(1 + 1/k)² − 1, which falls as the shape k grows.
 pub(crate) fn weibull_shape(cv: f64) -> f64 {
-    let of = |shape: f64| {
+    let gamma = |shape: f64| {
         let ratio = ln_gamma(1.0 + 2.0 / shape) - 2.0 * ln_gamma(1.0 + 1.0 / shape);
         ratio.exp_m1().sqrt()
     };
     let (mut low, mut high) = (0.05f64, 50.0f64);
     for _ in 0..100 {
         let middle = (low * high).sqrt();
-        if of(middle) > cv { low = middle } else { high = middle }
+        if gamma(middle) > cv { low = middle } else { high = middle }
     }
     high
 }

@@ -84,7 +84,7 @@ pub(crate) struct PhaseLabels(Vec<(Arc<str>, Option<u32>)>);
 
 impl PhaseLabels {
     /// Returns the labels of `phases`.
-    pub(crate) fn of(phases: &[PhaseConfig]) -> Self {
+    pub(crate) fn from_phases(phases: &[PhaseConfig]) -> Self {
         let mut measured = 0..;
         let label = |phase: &PhaseConfig| {
             let is_measured = phase.kind == PhaseKind::Profiling;

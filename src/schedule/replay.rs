@@ -249,7 +249,7 @@ mod tests {
             ..Conversation::default()
         };
         let conversations: Vec<_> = conversations.iter().enumerate().map(conversation).collect();
-        Dataset::of(conversations)
+        Dataset::from_conversations(conversations)
     }
 
     fn times(dataset: &Dataset) -> Vec<(String, Vec<Times>)> {

@@ -71,7 +71,7 @@ impl Shard {
     /// # Errors
     ///
     /// Fails if there is none, or if there are too many.
-    pub(crate) fn of(index: u64, count: u64) -> Result<Self, String> {
+    pub(crate) fn checked(index: u64, count: u64) -> Result<Self, String> {
         Parts { index, count }.try_into()
     }
 

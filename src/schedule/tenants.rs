@@ -40,7 +40,7 @@ impl Superposed {
     /// one interval of its own. Each draws from a stream of its own, so that its arrivals do not
     /// depend on the other tenants.
     pub(super) fn new(rate: &Rate, tenants: &[Tenant], seed: Seed, phase: &str) -> Self {
-        let of = |tenant: &Tenant| {
+        let weight_of = |tenant: &Tenant| {
             let part = |point: &RatePoint| RatePoint { rate: point.rate * tenant.load, ..*point };
             let own = Rate {
                 points: rate.points.iter().map(part).collect(),
@@ -53,7 +53,7 @@ impl Superposed {
             arrivals.next_due();
             (arrivals.next_due(), arrivals)
         };
-        Self { each: tenants.iter().map(of).collect(), count: 0, shard: Shard::WHOLE }
+        Self { each: tenants.iter().map(weight_of).collect(), count: 0, shard: Shard::WHOLE }
     }
 
     /// Restricts the arrivals to those of `shard`.
@@ -102,7 +102,7 @@ impl Apportionment {
     }
 
     /// Returns how many of `slots` each tenant gets.
-    pub(crate) fn of(tenants: &[Tenant], slots: u64) -> Vec<u64> {
+    pub(crate) fn apportion(tenants: &[Tenant], slots: u64) -> Vec<u64> {
         let mut apportionment = Self::new(tenants);
         for _ in 0..slots {
             apportionment.next();
@@ -180,7 +180,7 @@ mod tests {
         let mut apportionment = Apportionment::new(&tenants);
         let first: Vec<_> = (0..4).filter_map(|_| apportionment.next()).collect();
         assert_eq!(first, [0, 0, 1, 0]);
-        assert_eq!(Apportionment::of(&tenants, 16), [12, 4]);
-        assert_eq!(Apportionment::of(&[], 3), Vec::<u64>::new());
+        assert_eq!(Apportionment::apportion(&tenants, 16), [12, 4]);
+        assert_eq!(Apportionment::apportion(&[], 3), Vec::<u64>::new());
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Servers {
 
 impl Servers {
     /// Returns the servers of a run whose requests have the headers of `builder`.
-    pub(crate) fn of(
+    pub(crate) fn new(
         server: &ServerConfig,
         connections: &Connections,
         builder: &RequestBuilder,

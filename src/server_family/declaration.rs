@@ -88,7 +88,7 @@ impl ServerFamily {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SeriesKind {
     /// Any number.
     Gauge,
     /// Only increases, except for resets.
@@ -109,7 +109,7 @@ pub(crate) struct Watched {
     pub(crate) name: &'static str,
     /// The name in earlier versions, used if the metric is missing.
     pub(crate) earlier: Option<&'static str>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SeriesKind,
     /// The most informative statistic.
     pub(crate) statistic: Statistic,
     /// Whether its values are shares from 0 to 1, which are shown in percent.
@@ -159,7 +159,7 @@ pub(crate) const fn gauge(
     Watched {
         name,
         earlier: None,
-        kind: Kind::Gauge,
+        kind: SeriesKind::Gauge,
         statistic,
         is_share: false,
         meaning,
@@ -185,7 +185,7 @@ pub(super) const fn counter(
     Watched {
         name,
         earlier: None,
-        kind: Kind::Counter,
+        kind: SeriesKind::Counter,
         statistic,
         is_share: false,
         meaning,
@@ -198,7 +198,7 @@ pub(super) const fn histogram(name: &'static str, meaning: &'static str) -> Watc
     Watched {
         name,
         earlier: None,
-        kind: Kind::Histogram,
+        kind: SeriesKind::Histogram,
         statistic: Statistic::P99,
         is_share: false,
         meaning,

@@ -67,16 +67,16 @@ pub(super) fn timing(nvext: &Object<'_>, timing: &mut ServerTiming) {
     let times = nvext.object("timing");
     let hit_rate = times.number("kv_hit_rate");
     timing.cached.hit_rate = hit_rate.filter(|rate| (0.0..=1.0).contains(rate));
-    let of = |name| Scale::MILLISECONDS.of(&times, name);
-    let prefilled = of("ttft_ms");
-    let whole = of("total_time_ms");
+    let milliseconds = |name| Scale::MILLISECONDS.read_member(&times, name);
+    let prefilled = milliseconds("ttft_ms");
+    let whole = milliseconds("total_time_ms");
     let after = rest(whole, prefilled);
     let stages = Stages {
-        front_end: of("prefill_wait_time_ms"),
-        queue_and_prefill: of("prefill_time_ms"),
+        front_end: milliseconds("prefill_wait_time_ms"),
+        queue_and_prefill: milliseconds("prefill_time_ms"),
         ..Stages::default()
     };
-    let (stages, first_token) = match of("kv_transfer_estimated_latency_ms") {
+    let (stages, first_token) = match milliseconds("kv_transfer_estimated_latency_ms") {
         None => (Stages { decode: after, ..stages }, prefilled),
         Some(0.0) => (Stages { kv_transfer_and_decode: after, ..stages }, None),
         Some(transfer) => {

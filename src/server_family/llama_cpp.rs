@@ -41,9 +41,12 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 
 /// Reads `timings` of a response. The wait for a slot is not reported.
 pub(super) fn timing(timings: &Object<'_>, timing: &mut ServerTiming) {
-    let of = |name| Scale::MILLISECONDS.of(timings, name);
-    let stages =
-        Stages { prefill: of("prompt_ms"), decode: of("predicted_ms"), ..Stages::default() };
+    let milliseconds = |name| Scale::MILLISECONDS.read_member(timings, name);
+    let stages = Stages {
+        prefill: milliseconds("prompt_ms"),
+        decode: milliseconds("predicted_ms"),
+        ..Stages::default()
+    };
     timing.report(FAMILY.name, stages, None, None);
     if let Some(drafted) = timings.count("draft_n") {
         let accepted = timings.count("draft_n_accepted");

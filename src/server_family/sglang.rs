@@ -73,12 +73,12 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 /// With separate workers, the queue excludes the transfer of the KV cache, which is not reported.
 /// The times from the arrival also contain what precedes the queue.
 pub(super) fn timing(meta_info: &Object<'_>, timing: &mut ServerTiming) {
-    let of = |name| Scale::SECONDS.of(meta_info, name);
-    let first_token = of("first_token_latency");
-    let whole = of("e2e_latency");
+    let seconds = |name| Scale::SECONDS.read_member(meta_info, name);
+    let first_token = seconds("first_token_latency");
+    let whole = seconds("e2e_latency");
     let stages = Stages {
-        queue: of("queue_time"),
-        prefill: rest(of("prefill_finished_time"), of("forward_entry_time")),
+        queue: seconds("queue_time"),
+        prefill: rest(seconds("prefill_finished_time"), seconds("forward_entry_time")),
         decode: rest(whole, first_token),
         ..Stages::default()
     };

@@ -53,24 +53,24 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 /// `disagg`, `ctx` and `gen`, and of a time from the arrival: `queue`, `ttft`, `e2e`; and
 /// `kv_transfer`.
 pub(super) fn server_timing(text: &str, timing: &mut ServerTiming) {
-    let of = |name: &str| {
+    let seconds = |name: &str| {
         let mut found = durations(text).filter(|(found, _)| found.eq_ignore_ascii_case(name));
         found.next().map(|(_, nanos)| nanos)
     };
     let aggregated = Stages {
-        queue: of("server_queue"),
-        prefill: rest(of("server_ttft"), of("server_queue")),
-        decode: rest(of("server_e2e"), of("server_ttft")),
+        queue: seconds("server_queue"),
+        prefill: rest(seconds("server_ttft"), seconds("server_queue")),
+        decode: rest(seconds("server_e2e"), seconds("server_ttft")),
         ..Stages::default()
     };
-    timing.report(FAMILY.name, aggregated, of("server_ttft"), of("server_e2e"));
+    timing.report(FAMILY.name, aggregated, seconds("server_ttft"), seconds("server_e2e"));
     let separate = Stages {
-        front_end: of("disagg_queue"),
-        queue: of("ctx_queue"),
-        prefill: rest(of("ctx_ttft"), of("ctx_queue")),
-        kv_transfer: of("gen_kv_transfer").or_else(|| of("ctx_kv_transfer")),
-        decode: rest(of("gen_e2e"), of("gen_ttft")),
+        front_end: seconds("disagg_queue"),
+        queue: seconds("ctx_queue"),
+        prefill: rest(seconds("ctx_ttft"), seconds("ctx_queue")),
+        kv_transfer: seconds("gen_kv_transfer").or_else(|| seconds("ctx_kv_transfer")),
+        decode: rest(seconds("gen_e2e"), seconds("gen_ttft")),
         ..Stages::default()
     };
-    timing.report(FAMILY.name, separate, of("disagg_ttft"), None);
+    timing.report(FAMILY.name, separate, seconds("disagg_ttft"), None);
 }

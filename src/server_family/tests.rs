@@ -12,16 +12,16 @@ fn root() -> PathBuf {
 }
 
 /// A metric that a family names, and the kinds that it may have.
-type Named = (&'static str, &'static [Kind]);
+type Named = (&'static str, &'static [SeriesKind]);
 
-const CUMULATIVE: &[Kind] = &[Kind::Counter, Kind::Histogram];
+const CUMULATIVE: &[SeriesKind] = &[SeriesKind::Counter, SeriesKind::Histogram];
 
 /// Returns the metrics that `family` names, except those of earlier versions.
 fn named(family: &ServerFamily) -> Vec<Named> {
     let kinds = |kind| match kind {
-        Kind::Gauge => &[Kind::Gauge][..],
-        Kind::Counter => &[Kind::Counter],
-        _ => &[Kind::Histogram],
+        SeriesKind::Gauge => &[SeriesKind::Gauge][..],
+        SeriesKind::Counter => &[SeriesKind::Counter],
+        _ => &[SeriesKind::Histogram],
     };
     let watched = family.watched.iter().map(|watched| (watched.name, kinds(watched.kind)));
     let counts = family.counts.iter().flat_map(|count| [Some(count.metric), count.cached]);
@@ -38,10 +38,10 @@ fn named(family: &ServerFamily) -> Vec<Named> {
     match family.speculation {
         Some(Speculation::Counters { drafts, drafted, accepted, accepted_at }) => {
             let counters = [drafts, drafted, accepted, accepted_at];
-            all.extend(counters.map(|name| (name, kinds(Kind::Counter))));
+            all.extend(counters.map(|name| (name, kinds(SeriesKind::Counter))));
         }
         Some(Speculation::Gauges { rate, length }) => {
-            all.extend([rate, length].map(|name| (name, kinds(Kind::Gauge))));
+            all.extend([rate, length].map(|name| (name, kinds(SeriesKind::Gauge))));
         }
         None => {}
     }
@@ -54,7 +54,7 @@ fn earlier(family: &ServerFamily) -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the metrics in the recordings of servers.
-fn recorded() -> BTreeMap<String, Kind> {
+fn recorded() -> BTreeMap<String, SeriesKind> {
     let recordings =
         ["vllm/scrapes", "dynamo/scrapes_frontend", "dynamo/scrapes_worker", "llamacpp/scrapes"];
     let mut all = BTreeMap::new();
@@ -66,7 +66,7 @@ fn recorded() -> BTreeMap<String, Kind> {
         let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         let body = last["body"].as_str().unwrap();
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-        let families = Snapshot::of(&exposition).families;
+        let families = Snapshot::from_exposition(&exposition).families;
         all.extend(families.iter().map(|family| (family.name.to_string(), family.kind)));
     }
     all

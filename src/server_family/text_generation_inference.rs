@@ -13,15 +13,15 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 
 /// Reads the headers of a response that is not streamed, in whole milliseconds.
 pub(super) fn headers<'a>(value: impl Fn(&str) -> Option<&'a str>, timing: &mut ServerTiming) {
-    let of = |name| Scale::MILLISECONDS.parse(value(name)?);
+    let milliseconds = |name| Scale::MILLISECONDS.parse(value(name)?);
     let stages = Stages {
-        front_end: of("x-validation-time"),
-        queue: of("x-queue-time"),
-        prefill_and_decode: of("x-inference-time"),
+        front_end: milliseconds("x-validation-time"),
+        queue: milliseconds("x-queue-time"),
+        prefill_and_decode: milliseconds("x-inference-time"),
         ..Stages::default()
     };
     // Other servers have headers with the name of one of these.
     if stages.queue.is_some() && stages.prefill_and_decode.is_some() {
-        timing.report(FAMILY.name, stages, None, of("x-total-time"));
+        timing.report(FAMILY.name, stages, None, milliseconds("x-total-time"));
     }
 }

@@ -83,11 +83,11 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 /// grammar, and on a worker for decode the transfer of the KV cache; prefill and decode contain
 /// preemptions.
 pub(super) fn timing(metrics: &Object<'_>, timing: &mut ServerTiming) {
-    let of = |name| Scale::MILLISECONDS.of(metrics, name);
+    let milliseconds = |name| Scale::MILLISECONDS.read_member(metrics, name);
     let stages = Stages {
-        queue: of("queue_time_ms"),
-        prefill: of("time_to_first_token_ms"),
-        decode: of("generation_time_ms"),
+        queue: milliseconds("queue_time_ms"),
+        prefill: milliseconds("time_to_first_token_ms"),
+        decode: milliseconds("generation_time_ms"),
         ..Stages::default()
     };
     timing.report(FAMILY.name, stages, None, None);

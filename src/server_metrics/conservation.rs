@@ -14,7 +14,7 @@ use crate::metrics::Accumulator;
 use crate::metrics::tag;
 use crate::record::ErrorKind;
 use crate::schedule::PhaseKind;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_family::{self, Count, Families, Quantity};
 
 use Quantity::{CompletionTokens, PromptTokens, Requests};
@@ -45,12 +45,12 @@ impl ClientCounts {
     }
 
     #[must_use]
-    pub(crate) fn of(phases: [&Accumulator; 2]) -> Self {
-        let of = |tag| phases.into_iter().filter_map(move |phase| phase.totals_of(tag));
-        let count = |tag| of(tag).map(|totals| totals.sum).sum::<f64>() as u64;
+    pub(crate) fn in_phases(phases: [&Accumulator; 2]) -> Self {
+        let totals_of = |tag| phases.into_iter().filter_map(move |phase| phase.totals_of(tag));
+        let count = |tag| totals_of(tag).map(|totals| totals.sum).sum::<f64>() as u64;
         let succeeded = count(tag::REQUEST_COUNT);
         let tokens = |tag| {
-            let (known, sum) = of(tag).fold((0, 0.0), |(known, sum), totals| {
+            let (known, sum) = totals_of(tag).fold((0, 0.0), |(known, sum), totals| {
                 (known + totals.count.unwrap_or(0), sum + totals.sum)
             });
             (known == succeeded).then_some(sum as u64)
@@ -202,11 +202,11 @@ impl Count {
             let last = endpoint.span(windows, PhaseKind::Profiling).and_then(|span| span.last());
             last.map_or(0, |last| last + 1)
         };
-        let is_it = |other: &EndpointStore| std::ptr::eq(other, endpoint);
+        let is_same = |other: &EndpointStore| std::ptr::eq(other, endpoint);
         let counted = client.counted(self)?;
-        let (all, _) = self.of_server(store, &is_it, whole)?;
-        let (before, _) = self.of_server(store, &is_it, until)?;
-        let among: &dyn Fn(&EndpointStore) -> bool = if is_summed { &anywhere } else { &is_it };
+        let (all, _) = self.of_server(store, &is_same, whole)?;
+        let (before, _) = self.of_server(store, &is_same, until)?;
+        let among: &dyn Fn(&EndpointStore) -> bool = if is_summed { &anywhere } else { &is_same };
         let (together, cached) = self.of_server(store, among, whole)?;
         let (_, most) = self.range(counted, client, cached);
         let are_others = all > before && together > most;
@@ -276,7 +276,8 @@ fn rise(
     let scraped = store.endpoints().iter().filter(|endpoint| endpoint.scrapes().len() > 1);
     for endpoint in scraped.filter(|endpoint| among(endpoint)) {
         let named = endpoint.families.iter().filter(|family| {
-            *family.name == *metric && matches!(family.kind, Kind::Counter | Kind::Histogram)
+            *family.name == *metric
+                && matches!(family.kind, SeriesKind::Counter | SeriesKind::Histogram)
         });
         for series in named.flat_map(|family| &family.series) {
             is_there = true;

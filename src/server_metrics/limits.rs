@@ -18,7 +18,7 @@ impl ClientLimits {
     /// Returns the limits of the requests in `profiling`; `None` if one failed, since the server may
     /// have continued it.
     #[must_use]
-    pub(crate) fn of(profiling: &Accumulator) -> Option<Self> {
+    pub(crate) fn from_accumulator(profiling: &Accumulator) -> Option<Self> {
         let first_token = profiling.column(tag::TIME_TO_FIRST_TOKEN);
         let first_token = first_token.and_then(|column| column.iter().reduce(f64::max));
         let (requests, longest) = profiling.longest_request()?;

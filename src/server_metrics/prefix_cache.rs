@@ -8,8 +8,8 @@ use crate::server_family::{self, PrefixCounters, Role};
 /// else the front end. `None` if no tokens were looked up.
 pub(crate) fn counted(report: &ServerMetricsReport) -> Option<ServerCache> {
     let total = |name: &str| {
-        let is_it = |found: &str| found.strip_suffix("_total").unwrap_or(found) == name;
-        let metrics = report.metrics.iter().filter(|metric| is_it(&metric.name));
+        let has_name = |found: &str| found.strip_suffix("_total").unwrap_or(found) == name;
+        let metrics = report.metrics.iter().filter(|metric| has_name(&metric.name));
         let series = metrics.flat_map(|metric| &metric.series);
         series.filter_map(|series| increase(&series.stats)).sum::<f64>()
     };
@@ -24,8 +24,8 @@ pub(crate) fn counted(report: &ServerMetricsReport) -> Option<ServerCache> {
             cached_tokens: found.iter().map(|(_, tokens)| tokens).sum(),
         }
     };
-    let of = |role| server_family::ALL.iter().filter(move |family| family.role == role);
-    let known = of(Role::Engine).chain(of(Role::FrontEnd));
+    let families = |role| server_family::ALL.iter().filter(move |family| family.role == role);
+    let known = families(Role::Engine).chain(families(Role::FrontEnd));
     known.filter_map(|it| it.prefix_cache).map(count).find(|cache| cache.queried_tokens > 0.0)
 }
 
@@ -37,20 +37,20 @@ fn increase(stats: &Stats) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_family::Kind;
+    use crate::server_family::SeriesKind;
     use crate::server_metrics::report::{CounterStats, HistogramStats, MetricReport, SeriesReport};
 
     fn counter(name: &str, totals: &[f64]) -> MetricReport {
         let stats = |total| Stats::Counter(CounterStats { total, ..CounterStats::default() });
-        metric(name, Kind::Counter, totals.iter().map(|total| stats(*total)).collect())
+        metric(name, SeriesKind::Counter, totals.iter().map(|total| stats(*total)).collect())
     }
 
     fn histogram(name: &str, sum: f64) -> MetricReport {
         let stats = Stats::Histogram(HistogramStats { sum, ..HistogramStats::default() });
-        metric(name, Kind::Histogram, vec![stats])
+        metric(name, SeriesKind::Histogram, vec![stats])
     }
 
-    fn metric(name: &str, kind: Kind, stats: Vec<Stats>) -> MetricReport {
+    fn metric(name: &str, kind: SeriesKind, stats: Vec<Stats>) -> MetricReport {
         let series = stats.into_iter().map(|stats| SeriesReport {
             endpoint_url: "http://a/metrics".into(),
             labels: [].into(),
@@ -65,7 +65,7 @@ mod tests {
         }
     }
 
-    fn of(metrics: Vec<MetricReport>) -> Option<(String, f64, f64)> {
+    fn hits_and_queries(metrics: Vec<MetricReport>) -> Option<(String, f64, f64)> {
         let found = counted(&ServerMetricsReport { metrics, ..Default::default() })?;
         Some((found.metric.to_string(), found.queried_tokens, found.cached_tokens))
     }
@@ -75,13 +75,16 @@ mod tests {
         let queries = || counter("vllm:prefix_cache_queries", &[100.0, 300.0]);
         let hits = || counter("vllm:prefix_cache_hits", &[16.0, 84.0]);
         let found = ("vllm:prefix_cache_hits".to_owned(), 400.0, 100.0);
-        assert_eq!(of(vec![queries(), hits()]), Some(found.clone()));
+        assert_eq!(hits_and_queries(vec![queries(), hits()]), Some(found.clone()));
         let other = |tokens| counter("vllm:external_prefix_cache_hits", &[tokens]);
-        assert_eq!(of(vec![queries(), hits(), other(0.0)]), Some(found));
+        assert_eq!(hits_and_queries(vec![queries(), hits(), other(0.0)]), Some(found));
         let both = "vllm:prefix_cache_hits + vllm:external_prefix_cache_hits".to_owned();
-        assert_eq!(of(vec![queries(), hits(), other(60.0)]), Some((both, 400.0, 160.0)));
-        assert_eq!(of(vec![counter("vllm:prefix_cache_queries", &[0.0])]), None);
-        assert_eq!(of(Vec::new()), None);
+        assert_eq!(
+            hits_and_queries(vec![queries(), hits(), other(60.0)]),
+            Some((both, 400.0, 160.0))
+        );
+        assert_eq!(hits_and_queries(vec![counter("vllm:prefix_cache_queries", &[0.0])]), None);
+        assert_eq!(hits_and_queries(Vec::new()), None);
     }
 
     /// llama.cpp counts computed and cached tokens apart; the others count all tokens of prompts.
@@ -92,7 +95,7 @@ mod tests {
             counter("llamacpp:prompt_tokens_cached", &[331.0]),
         ];
         let found = ("llamacpp:prompt_tokens_cached".to_owned(), 411.0, 331.0);
-        assert_eq!(of(llama), Some(found));
+        assert_eq!(hits_and_queries(llama), Some(found));
         let sglang = || {
             vec![
                 counter("sglang:prompt_tokens", &[4096.0]),
@@ -100,7 +103,7 @@ mod tests {
             ]
         };
         let found = Some(("sglang:cached_tokens".to_owned(), 4096.0, 3168.0));
-        assert_eq!(of(sglang()), found);
+        assert_eq!(hits_and_queries(sglang()), found);
         let dynamo = || {
             vec![
                 histogram("dynamo_frontend_input_sequence_tokens", 359.0),
@@ -108,8 +111,8 @@ mod tests {
             ]
         };
         let of_frontend = ("dynamo_frontend_cached_tokens".to_owned(), 359.0, 256.0);
-        assert_eq!(of(dynamo()), Some(of_frontend));
+        assert_eq!(hits_and_queries(dynamo()), Some(of_frontend));
         // The engines behind the front end know better.
-        assert_eq!(of(dynamo().into_iter().chain(sglang()).collect()), found);
+        assert_eq!(hits_and_queries(dynamo().into_iter().chain(sglang()).collect()), found);
     }
 }

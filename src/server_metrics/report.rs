@@ -12,7 +12,7 @@ use super::store::{Labels, Store};
 use crate::metrics::breakdown::PhaseTimes;
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 
 pub use build::build;
 pub(crate) use build::keys;
@@ -97,7 +97,7 @@ impl Windows {
     /// Returns the window of the phases of this kind together; `None` if there are none.
     #[must_use]
     pub(crate) fn around(&self, kind: PhaseKind) -> Option<PhaseWindow> {
-        let own = self.of(kind)?;
+        let own = self.for_kind(kind)?;
         Some(match kind {
             PhaseKind::Warmup => PhaseWindow { before: None, own, after: self.profiling },
             PhaseKind::Profiling => PhaseWindow { before: self.warmup, own, after: None },
@@ -105,7 +105,7 @@ impl Windows {
     }
 
     #[must_use]
-    pub(crate) const fn of(&self, kind: PhaseKind) -> Option<Window> {
+    pub(crate) const fn for_kind(&self, kind: PhaseKind) -> Option<Window> {
         match kind {
             PhaseKind::Warmup => self.warmup,
             PhaseKind::Profiling => self.profiling,
@@ -164,7 +164,7 @@ pub struct MetricReport {
     /// Its name in files.
     pub name: Arc<str>,
     /// The kind of its series.
-    pub kind: Kind,
+    pub kind: SeriesKind,
     /// `# HELP`; empty without one.
     pub description: Arc<str>,
     /// Its unit, if it is declared or can be inferred.

@@ -8,7 +8,7 @@ mod builder;
 use std::borrow::Cow;
 
 use super::exposition::Exposition;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 
 /// One scrape.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,7 +29,7 @@ impl<'a> Snapshot<'a> {
     /// - Left out are families named `…_created`, `…_uptime` or `…_uptime_…`, gauge histograms, and
     ///   the series that [`Snapshot::and_dropped`] describes.
     #[must_use]
-    pub fn of(exposition: &Exposition<'a>) -> Self {
+    pub fn from_exposition(exposition: &Exposition<'a>) -> Self {
         Self::and_dropped(exposition).0
     }
 
@@ -48,7 +48,7 @@ impl<'a> Snapshot<'a> {
 pub(crate) struct Family<'a> {
     /// Its name in files.
     pub(crate) name: Cow<'a, str>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SeriesKind,
     /// `# HELP`.
     pub(crate) description: Option<Cow<'a, str>>,
     /// `# UNIT`.

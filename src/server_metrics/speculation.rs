@@ -40,7 +40,7 @@ const POSITION: &str = "position";
 /// Returns the acceptance of each endpoint that drafted tokens in the profiling phase.
 pub(crate) fn acceptance(report: &ServerMetricsReport) -> Vec<Acceptance> {
     let known = || server_family::ALL.iter().filter_map(|family| family.speculation);
-    let of = |url: &ShownUrl| {
+    let acceptance_of = |url: &ShownUrl| {
         known().find_map(|speculation| match speculation {
             Speculation::Counters { drafts, drafted, accepted, accepted_at } => {
                 by_counters(report, url, [drafts, drafted, accepted], accepted_at)
@@ -48,7 +48,7 @@ pub(crate) fn acceptance(report: &ServerMetricsReport) -> Vec<Acceptance> {
             Speculation::Gauges { rate, length } => by_gauges(report, url, rate, length),
         })
     };
-    report.summary.endpoints_successful.iter().filter_map(of).collect()
+    report.summary.endpoints_successful.iter().filter_map(acceptance_of).collect()
 }
 
 fn by_counters(
@@ -105,8 +105,8 @@ fn values<'a>(
     name: &'a str,
     statistic: &'a str,
 ) -> impl Iterator<Item = (Option<u64>, f64)> + 'a {
-    let is_it = move |found: &str| found.strip_suffix("_total").unwrap_or(found) == name;
-    let metrics = report.metrics.iter().filter(move |metric| is_it(&metric.name));
+    let has_name = move |found: &str| found.strip_suffix("_total").unwrap_or(found) == name;
+    let metrics = report.metrics.iter().filter(move |metric| has_name(&metric.name));
     let series = metrics.flat_map(|metric| &metric.series);
     series.filter(move |series| series.endpoint_url == *url).filter_map(move |series| {
         let position = series.labels.iter().find(|(label, _)| &**label == POSITION);

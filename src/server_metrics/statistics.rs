@@ -17,7 +17,7 @@ use super::report::{
 use super::scrape::FetchTimes;
 use super::span::Span;
 use super::store::{Column, EndpointStore, SummaryColumns, Values};
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use cumulative::Rise;
 use slices::Slice;
 
@@ -51,16 +51,16 @@ impl<'a> Phase<'a> {
         if let Some(last) = span.last() {
             window.end_ns = times[last].first_byte_ns.max(window.end_ns);
         }
-        let slices = slice_duration.map(|duration| slices::of(endpoint, window, duration));
+        let slices = slice_duration.map(|duration| slices::slices(endpoint, window, duration));
         let knows_reference = !endpoint.is_relative();
         Self { times, knows_reference, span, slices: slices.unwrap_or_default() }
     }
 
     /// Returns the statistics of a series with `values`; `None` without a sample in the phase.
     #[must_use]
-    pub(crate) fn statistics(&self, kind: Kind, values: &Values) -> Option<Stats> {
+    pub(crate) fn statistics(&self, kind: SeriesKind, values: &Values) -> Option<Stats> {
         match values {
-            Values::Number(column) if kind == Kind::Counter => {
+            Values::Number(column) if kind == SeriesKind::Counter => {
                 self.counter(column).map(Stats::Counter)
             }
             Values::Number(column) => self.gauge(column).map(Stats::Gauge),

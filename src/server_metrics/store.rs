@@ -17,7 +17,7 @@ use super::snapshot::{Family, Point, Snapshot, Value};
 use super::span::{LateCounts, Span};
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 pub use columns::Values;
 pub(crate) use columns::{Column, HistogramColumns, SummaryColumns, bound};
 use room::Room;
@@ -50,7 +50,7 @@ pub struct EndpointStore {
     /// values.
     is_relative: bool,
     late_counts: LateCounts,
-    by_name: HashMap<(Arc<str>, Kind), usize>,
+    by_name: HashMap<(Arc<str>, SeriesKind), usize>,
 }
 
 /// The series with one name.
@@ -59,7 +59,7 @@ pub struct FamilyStore {
     /// Its name in files.
     pub name: Arc<str>,
     /// The kind of its series.
-    pub kind: Kind,
+    pub kind: SeriesKind,
     /// `# HELP`.
     pub description: Option<Arc<str>>,
     /// `# UNIT`.
@@ -193,7 +193,7 @@ impl Store {
     #[must_use]
     pub(crate) fn has_cumulative(&self) -> bool {
         let mut families = self.endpoints.iter().flat_map(|endpoint| &endpoint.families);
-        families.any(|family| matches!(family.kind, Kind::Counter | Kind::Histogram))
+        families.any(|family| matches!(family.kind, SeriesKind::Counter | SeriesKind::Histogram))
     }
 
     /// Returns whether everything was stored, without exceeding the limits.
@@ -365,7 +365,7 @@ impl FamilyStore {
             return Some(*index);
         }
         let labels = room.take_series(&self.name, point)?;
-        let mut values = Values::of(&point.value);
+        let mut values = Values::from_value(&point.value);
         // Room for its numbers is already reserved.
         values.set(scrape, &point.value, || true);
         let index = self.series.len();

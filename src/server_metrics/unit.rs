@@ -1,6 +1,6 @@
 //! Infers the units of metrics from descriptions and names.
 
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 
 /// Tags as in `(in MiB)`, case-sensitive.
 const TAGS: &[(&str, &str)] = &[
@@ -146,8 +146,8 @@ const PLURALS: [(&str, &str); 3] =
 /// A `# UNIT` line takes precedence, so this should be used only without one. `name` is as in
 /// files: a counter's may lack `_total`, which does not affect the unit.
 #[must_use]
-pub(crate) fn infer(name: &str, kind: Kind, description: &str) -> Option<&'static str> {
-    if kind == Kind::Info {
+pub(crate) fn infer(name: &str, kind: SeriesKind, description: &str) -> Option<&'static str> {
+    if kind == SeriesKind::Info {
         return None;
     }
     let mut lower = description.to_lowercase();

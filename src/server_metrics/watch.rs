@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::report::{MetricReport, SeriesReport, ServerMetricsReport};
 use super::snapshot::{Family, Snapshot, Value};
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_family::{self, InServer, ServerFamily, Watched};
 
 /// An important metric that is in a report.
@@ -25,7 +25,7 @@ impl<'a> WatchedMetric<'a> {
             Some((series, series.stats.named(self.watched.statistic.name())?))
         };
         let mut values: Vec<_> = self.metric.series.iter().filter_map(value).collect();
-        if self.watched.kind == Kind::Counter {
+        if self.watched.kind == SeriesKind::Counter {
             let rose = values.iter().filter(|(_, value)| *value > 0.0);
             let busy: BTreeSet<_> = rose.map(|(series, _)| &series.endpoint_url).collect();
             values.retain(|(series, value)| *value > 0.0 || !busy.contains(&series.endpoint_url));
@@ -76,10 +76,10 @@ impl LiveGauge {
     #[must_use]
     pub(crate) fn all(snapshot: &Snapshot<'_>) -> Vec<Self> {
         let watched = server_family::ALL.iter().flat_map(|family| family.watched);
-        let gauges = watched.filter(|watched| watched.kind == Kind::Gauge);
+        let gauges = watched.filter(|watched| watched.kind == SeriesKind::Gauge);
         let named = |name: &str| {
             let mut families = snapshot.families.iter();
-            families.find(|family| *family.name == *name && family.kind == Kind::Gauge)
+            families.find(|family| *family.name == *name && family.kind == SeriesKind::Gauge)
         };
         let found = |watched: &'static Watched| {
             let family = named(watched.name).or_else(|| named(watched.earlier?))?;

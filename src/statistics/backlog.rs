@@ -45,7 +45,7 @@ pub(crate) struct Backlog {
 impl Backlog {
     /// Computes it from the numbers of requests that arrived and left in [`BATCHES`] consecutive
     /// batches of `batch_seconds`; `None` if nothing arrived.
-    pub(crate) fn of(
+    pub(crate) fn fit(
         arrived: &[f64; BATCHES],
         left: &[f64; BATCHES],
         batch_seconds: f64,
@@ -120,11 +120,11 @@ fn critical() -> f64 {
 /// of Mathematical Statistics 12, 1941); of batches two or four times as long if it is higher, as it is
 /// if neighbours depend on each other.
 fn variance(counts: &[f64; BATCHES]) -> f64 {
-    let of = |length: usize| {
+    let variance_of_length = |length: usize| {
         let sums: Vec<f64> = counts.chunks(length).map(|some| some.iter().sum()).collect();
         by_differences(&sums) / length as f64
     };
-    of(1).max(of(2)).max(of(4))
+    variance_of_length(1).max(variance_of_length(2)).max(variance_of_length(4))
 }
 
 /// Without [`ROUNDING`].

@@ -34,7 +34,7 @@ pub(crate) fn crossing(
 ) -> [Option<f64>; 2] {
     let odds = (limit / (1.0 - limit)).ln();
     let likelihood = |place: f64, slope: f64| {
-        let of = |it: &Trial| {
+        let term = |it: &Trial| {
             let of_curve = odds + slope * (it.amount / place).ln();
             let own = (it.hits / (it.trials - it.hits)).ln();
             let log_odds = if own > odds { of_curve.min(own) } else { of_curve };
@@ -42,7 +42,7 @@ pub(crate) fn crossing(
             let miss = -log_odds.max(0.0) - (-log_odds.abs()).exp().ln_1p();
             it.hits * log_odds + it.trials * miss
         };
-        known.iter().map(of).sum::<f64>()
+        known.iter().map(term).sum::<f64>()
     };
     let best_through = |place: f64| {
         let found = (0..SLOPES).map(|step| likelihood(place, FACTOR.powi(step)));
@@ -69,11 +69,11 @@ mod tests {
 
     /// Odds that grow with the power 6, and are those of the limit at 10.
     fn trials(count: f64) -> Vec<Trial> {
-        let of = |amount: f64| {
+        let likelihood_at = |amount: f64| {
             let odds = LIMIT / (1.0 - LIMIT) * (amount / 10.0).powi(6);
             Trial { amount, hits: count * odds / (1.0 + odds), trials: count }
         };
-        [7.0, 9.0, 11.0, 13.0].map(of).to_vec()
+        [7.0, 9.0, 11.0, 13.0].map(likelihood_at).to_vec()
     }
 
     #[test]

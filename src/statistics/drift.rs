@@ -57,10 +57,11 @@ fn is_monotone(values: &[f64]) -> bool {
 fn regression(values: &[f64]) -> (f64, Vec<f64>) {
     let count = values.len() as f64;
     let (center, mean) = ((count - 1.0) / 2.0, values.iter().sum::<f64>() / count);
-    let of = |at: usize| at as f64 - center;
-    let square: f64 = (0..values.len()).map(|at| of(at).powi(2)).sum();
-    let products = values.iter().enumerate().map(|(at, value)| of(at) * (value - mean));
+    let from_center = |at: usize| at as f64 - center;
+    let square: f64 = (0..values.len()).map(|at| from_center(at).powi(2)).sum();
+    let products = values.iter().enumerate().map(|(at, value)| from_center(at) * (value - mean));
     let slope = products.sum::<f64>() / square;
-    let residuals = values.iter().enumerate().map(|(at, value)| value - mean - slope * of(at));
+    let residuals =
+        values.iter().enumerate().map(|(at, value)| value - mean - slope * from_center(at));
     (slope, residuals.collect())
 }

@@ -154,7 +154,7 @@ impl Percentiles {
 
     /// Returns the values that `at` returns for the first [`MOST`](Self::MOST) of `percents` that a
     /// [`Distribution`] does not have anyway.
-    pub(crate) fn of(percents: &[Percent], at: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn compute(percents: &[Percent], at: impl Fn(f64) -> f64) -> Self {
         let mut found = Self::NONE;
         for (slot, percent) in found.values.iter_mut().zip(further(percents)) {
             *slot = (percent, at(percent.value()));

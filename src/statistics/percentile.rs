@@ -34,19 +34,19 @@ pub(crate) fn distribution_with<I>(
 where
     I: Iterator<Item = f64>,
 {
-    let extent = Extent::of(values().map(once))?;
+    let extent = Extent::of_values(values().map(once))?;
     let count = extent.weight as f64;
     let sum = exact_sum(values());
     let mean = sum / count;
     let variance = exact_sum(values().map(|value| (value - mean).powi(2))) / count;
     let last = extent.weight - 1;
     let ranks = all(percents).flat_map(|percent| {
-        let Place { below, above, .. } = Place::of(percent, last);
+        let Neighbours { below, above, .. } = Neighbours::at_percent(percent, last);
         [below, above]
     });
     let found = at_ranks(|| values().map(once), &extent, ranks);
     let at = |percent| {
-        let Place { below, above, share } = Place::of(percent, last);
+        let Neighbours { below, above, share } = Neighbours::at_percent(percent, last);
         interpolate(nth(&found, below), nth(&found, above), share)
     };
     Some(Distribution {
@@ -55,7 +55,7 @@ where
         min: extent.min,
         max: extent.max,
         std: variance.sqrt(),
-        further: Percentiles::of(percents, at),
+        further: Percentiles::compute(percents, at),
         ..percentiles(at)
     })
 }
@@ -76,16 +76,16 @@ fn nth(found: &BTreeMap<u64, f64>, rank: u64) -> f64 {
 }
 
 /// Where a percentile lies between two neighbours of sorted values.
-pub(crate) struct Place {
+pub(crate) struct Neighbours {
     pub(crate) below: u64,
     pub(crate) above: u64,
     /// From `below` to `above`.
     pub(crate) share: f64,
 }
 
-impl Place {
+impl Neighbours {
     /// Returns the place of `percent` (0 to 100) of the values at 0 to `last`.
-    pub(crate) fn of(percent: f64, last: u64) -> Self {
+    pub(crate) fn at_percent(percent: f64, last: u64) -> Self {
         let position = last as f64 * (percent / 100.0);
         let below = (position.floor() as u64).min(last);
         Self { below, above: (below + 1).min(last), share: position - below as f64 }
@@ -116,7 +116,7 @@ pub(crate) fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
         return None;
     }
     let last = ascending.len().checked_sub(1)?;
-    let Place { below, above, share } = Place::of(percent, last as u64);
+    let Neighbours { below, above, share } = Neighbours::at_percent(percent, last as u64);
     Some(interpolate(ascending[below as usize], ascending[above as usize], share))
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn with_failures<I>(
 where
     I: Iterator<Item = f64>,
 {
-    let extent = Extent::of(values().map(once))?;
+    let extent = Extent::of_values(values().map(once))?;
     let count = extent.weight + failures;
     let rank = |percent: f64| ((count - 1) as f64 * (percent / 100.0)).round_ties_even() as u64;
     let ranks = all(percents).map(rank).filter(|rank| *rank < extent.weight);
@@ -144,7 +144,7 @@ where
         min: extent.min,
         max: f64::INFINITY,
         std: f64::NAN,
-        further: Percentiles::of(percents, at),
+        further: Percentiles::compute(percents, at),
         ..percentiles(at)
     })
 }
@@ -176,12 +176,14 @@ pub(crate) fn percentiles_in<I>(values: impl Fn() -> I, percents: &[f64]) -> Opt
 where
     I: Iterator<Item = f64>,
 {
-    let extent = Extent::of(values().map(once))?;
-    let places = || percents.iter().map(|percent| Place::of(*percent, extent.weight - 1));
+    let extent = Extent::of_values(values().map(once))?;
+    let places =
+        || percents.iter().map(|percent| Neighbours::at_percent(*percent, extent.weight - 1));
     let ranks = places().flat_map(|place| [place.below, place.above]);
     let found = at_ranks(|| values().map(once), &extent, ranks);
-    let at =
-        |place: Place| interpolate(nth(&found, place.below), nth(&found, place.above), place.share);
+    let at = |place: Neighbours| {
+        interpolate(nth(&found, place.below), nth(&found, place.above), place.share)
+    };
     Some(places().map(at).collect())
 }
 
@@ -195,7 +197,7 @@ pub(crate) fn sorted_at<I>(
 where
     I: Iterator<Item = f64>,
 {
-    Extent::of(values().map(once))
+    Extent::of_values(values().map(once))
         .map(|extent| at_ranks(|| values().map(once), &extent, ranks))
         .unwrap_or_default()
 }

@@ -78,10 +78,10 @@ where
     let mut sums = vec![ends];
     if held.seconds >= seconds * MOSTLY {
         let count = by_start().count();
-        let of = |by: f64| of_starts(gaps(by_start(), by_end()), count, rate, by, held.mean);
-        sums.insert(0, of(0.0));
+        let rate_by = |by: f64| of_starts(gaps(by_start(), by_end()), count, rate, by, held.mean);
+        sums.insert(0, rate_by(0.0));
         if held.variance <= HELD * held.mean {
-            sums.push(of(1.0 / held.mean));
+            sums.push(rate_by(1.0 / held.mean));
         }
     }
     // The smallest of several estimates that hardly differ would be too small.

@@ -26,7 +26,7 @@ pub(crate) struct Typical {
 
 impl Typical {
     /// Returns the typical one of `differences`; `None` if there are none, or one is not finite.
-    pub(crate) fn of(differences: &[f64]) -> Option<Self> {
+    pub(crate) fn from_differences(differences: &[f64]) -> Option<Self> {
         if differences.iter().any(|difference| !difference.is_finite()) {
             return None;
         }
@@ -91,7 +91,7 @@ mod tests {
         let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
         let differences: Vec<f64> =
             before.iter().zip(after).map(|(before, after)| after - before).collect();
-        let found = Typical::of(&differences).unwrap();
+        let found = Typical::from_differences(&differences).unwrap();
         assert!((found.value + 0.46).abs() < 1e-9, "{found:?}");
         // 96.1%: the sixth smallest and the sixth largest mean.
         let [low, high] = found.interval(1.0 - 0.04).unwrap();
@@ -101,11 +101,11 @@ mod tests {
     #[test]
     fn five_differences_do_not_have_an_interval_of_95_percent() {
         // P(sum of ranks = 0) is 1/32 on either side.
-        let found = Typical::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let found = Typical::from_differences(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert_eq!(found.interval(0.95), None);
         assert_eq!(found.interval(1.0 - 2.0 / 32.0), Some([1.0, 5.0]));
         assert_eq!(found.interval(1.0), None);
-        assert_eq!(Typical::of(&[]), None);
+        assert_eq!(Typical::from_differences(&[]), None);
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         differences[0] = -0.7;
         differences[20] = 0.7;
         differences[19] = 0.7;
-        let found = Typical::of(&differences).unwrap();
+        let found = Typical::from_differences(&differences).unwrap();
         let [low, high] = found.interval(0.95).unwrap();
         assert!(found.value.abs() < 0.002 && low > -0.01 && high < 0.02, "{low} {high}");
     }

@@ -102,7 +102,7 @@ pub(crate) struct CellRow {
 
 impl CellRow {
     /// Summarizes runs with these `settings`, of which `rows` and `steady_rows` are the statistics.
-    pub(crate) fn of(
+    pub(crate) fn from_trials(
         settings: Vec<Cell>,
         trials: &Trials,
         [rows, steady_rows]: [&[Row]; 2],
@@ -153,7 +153,11 @@ impl CellRow {
         Self {
             is_pareto: cell.is_pareto,
             is_feasible: has_conditions.then_some(cell.is_feasible),
-            ..Self::of(settings_of(results, cell), &cell.trials, [&cell.rows, &cell.steady_rows])
+            ..Self::from_trials(
+                settings_of(results, cell),
+                &cell.trials,
+                [&cell.rows, &cell.steady_rows],
+            )
         }
     }
 }

@@ -20,7 +20,7 @@ const COLUMNS: [Shown; 8] = [
 /// Returns a row for each phase; `None` unless several are measured.
 pub(super) fn phases(report: &RunReport) -> Option<Table> {
     let phases = &report.by_phase;
-    let shown = Groups::of(&COLUMNS, || phases.iter().map(|phase| &phase.results));
+    let shown = Groups::new(&COLUMNS, || phases.iter().map(|phase| &phase.results));
     let origin = report.outcome.start_wall_ns;
     let dataset = |index: usize| report.run.setup.dataset_of(index);
     let has_datasets = dataset(0).is_some();

@@ -20,7 +20,7 @@ const COLUMNS: [Shown; 8] = [
 pub(super) fn tenants(report: &RunReport) -> Option<Table> {
     let found = report.breakdowns.tenants.as_ref()?;
     let groups = &report.breakdowns.by_tenant;
-    let shown = Groups::of(&COLUMNS, || groups.iter().map(|group| &group.results));
+    let shown = Groups::new(&COLUMNS, || groups.iter().map(|group| &group.results));
     let has_slowdown = found.tenants.iter().any(|tenant| tenant.slowdown.is_some());
     let row = |tenant: &Tenant| {
         let group = groups.iter().find(|group| *group.name == *tenant.name);

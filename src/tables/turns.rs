@@ -19,7 +19,7 @@ const COLUMNS: [Shown; 9] = [
 /// Returns a row for each group of turns; `None` without several turns.
 pub(super) fn turns(report: &RunReport) -> Option<Table> {
     let groups = &report.breakdowns.by_turn;
-    let shown = Groups::of(&COLUMNS, || groups.iter().map(|group| &group.results));
+    let shown = Groups::new(&COLUMNS, || groups.iter().map(|group| &group.results));
     let rows = groups.iter().map(|group| {
         std::iter::once(Cell::Text(group.name.to_string())).chain(shown.cells(&group.results))
     });

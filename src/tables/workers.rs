@@ -23,7 +23,7 @@ const MEANS: [(MetricTag, &str, &str, u8, u8); 2] = [
 pub(super) fn workers(report: &RunReport) -> Option<Table> {
     let found = report.breakdowns.workers.as_ref()?;
     let groups = &report.breakdowns.by_worker;
-    let shown = Groups::of(&COLUMNS, || groups.iter().map(|group| &group.results));
+    let shown = Groups::new(&COLUMNS, || groups.iter().map(|group| &group.results));
     let row = |worker: &Worker| {
         let group = groups.iter().find(|group| *group.name == worker.name);
         let mean = |latency: Option<&MeanLatency>| {
@@ -74,8 +74,8 @@ pub(super) fn workers(report: &RunReport) -> Option<Table> {
 
 /// Returns how a worker differs from the others, and in which mean latency unless in both.
 fn differs(worker: &Worker) -> Option<String> {
-    let of = |metric| Some(worker.latency(metric)?.finding?.as_str());
-    match [tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_LATENCY].map(of) {
+    let finding_of = |metric| Some(worker.latency(metric)?.finding?.as_str());
+    match [tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_LATENCY].map(finding_of) {
         [Some(first), Some(whole)] if first == whole => Some(first.to_owned()),
         [Some(first), Some(whole)] => Some(format!("TTFT {first}, latency {whole}")),
         [Some(first), None] => Some(format!("TTFT {first}")),

@@ -145,10 +145,10 @@ impl Agents {
         let conversation = measured.record.correlation_id;
         let mut open = self.open.lock();
         let Open { agents, tools } = &mut *open;
-        let call = Call::of(measured, tools);
+        let call = Call::from_record(measured, tools);
         let model = self.model(&measured.record.model);
         let agent = agents.entry(conversation).or_insert_with(|| Unfinished {
-            agent: Agent::of(measured, &model),
+            agent: Agent::from_first_request(measured, &model),
             calls: Vec::new(),
             first_turn: place.first_turn,
             last_turn: None,
@@ -226,7 +226,7 @@ impl Recorder {
 
 impl Agent {
     /// Creates the agent of a request, without any of its requests.
-    fn of(measured: &MeasuredRecord, model: &Arc<str>) -> Self {
+    fn from_first_request(measured: &MeasuredRecord, model: &Arc<str>) -> Self {
         let record = &measured.record;
         Self {
             conversation: record.correlation_id,
@@ -298,7 +298,7 @@ impl Unfinished {
 }
 
 impl Call {
-    fn of(measured: &MeasuredRecord, known: &mut HashSet<Arc<str>>) -> Self {
+    fn from_record(measured: &MeasuredRecord, known: &mut HashSet<Arc<str>>) -> Self {
         let (record, observation) = (&measured.record, &measured.observation);
         let start = observation.start_wall_ns;
         let tools = measured.agent.iter().flat_map(|place| &place.tools);

@@ -231,14 +231,17 @@ pub(super) struct PhaseAttributes {
 
 impl PhaseAttributes {
     /// Returns the attributes of all phases of a kind together.
-    pub(super) fn of(&self, phase: PhaseKind) -> Vec<KeyValue> {
+    pub(super) fn for_kind(&self, phase: PhaseKind) -> Vec<KeyValue> {
         let phase = KeyValue::new(attribute::AIPERF_BENCHMARK_PHASE, phase.as_str());
         self.of_run.iter().cloned().chain([phase]).collect()
     }
 
     /// Returns the attributes of the phase with this index, with its name if it has one.
     pub(super) fn of_one(&self, phase: PhaseKind, index: u32) -> Vec<KeyValue> {
-        self.of(phase).into_iter().chain(name_of_phase(&self.phases, index as usize)).collect()
+        self.for_kind(phase)
+            .into_iter()
+            .chain(name_of_phase(&self.phases, index as usize))
+            .collect()
     }
 }
 

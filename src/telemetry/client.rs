@@ -119,7 +119,7 @@ impl Client {
             (attribute::AIPERF_RUN_OUTPUT_TOKENS, &info.output_tokens),
             (attribute::AIPERF_RUN_OBJECTIVES, &info.objectives),
         ];
-        let mut attributes = self.attributes.of(PhaseKind::Profiling);
+        let mut attributes = self.attributes.for_kind(PhaseKind::Profiling);
         attributes.push(KeyValue::new(attribute::AIPERF_RUN_LOAD, info.load.clone()));
         let url = url.trim_end_matches('/').to_owned();
         attributes.push(KeyValue::new(attribute::AIPERF_RUN_URL, url));
@@ -133,7 +133,7 @@ impl Client {
 
     /// Records the size of the queue in `phase`.
     pub(super) fn queue(&mut self, phase: PhaseKind, stats: &QueueStats) {
-        let attributes = self.attributes.of(phase);
+        let attributes = self.attributes.for_kind(phase);
         self.queue_size.record(stats.bytes as u64, &attributes);
         // The counter is reduced by records that turned out not to have been written.
         let more = stats.spilled_records.saturating_sub(self.spilled_before);
@@ -149,12 +149,12 @@ impl Client {
         let more = lost.saturating_sub(self.lost_before);
         if self.phases_of_traces.insert(phase) || more > 0 {
             self.lost_before += more;
-            self.traces_lost.add(more, &self.attributes.of(phase));
+            self.traces_lost.add(more, &self.attributes.for_kind(phase));
         }
     }
 
     pub(super) fn health(&self, phase: PhaseKind, health: &ClientHealth) {
-        let attributes = self.attributes.of(phase);
+        let attributes = self.attributes.for_kind(phase);
         for (gauge, (_, value)) in self.gauges.iter().zip(ROWS) {
             if let Some(value) = value(health).filter(|value| value.is_finite()) {
                 gauge.record(value, &attributes);
@@ -169,7 +169,7 @@ impl Client {
     }
 
     pub(super) fn load_health(&self, health: &LoadHealth) {
-        let attributes = self.attributes.of(PhaseKind::Profiling);
+        let attributes = self.attributes.for_kind(PhaseKind::Profiling);
         for (gauge, (_, value)) in self.load.iter().zip(&LOAD) {
             if let Some(value) = value(health).filter(|value| value.is_finite()) {
                 gauge.record(value, &attributes);
@@ -180,11 +180,12 @@ impl Client {
     /// Records the error bound and the confidence interval of each percentile.
     fn percentiles(&self, attributes: &[KeyValue], bounds: &ErrorBounds) {
         let with = |more: &[KeyValue]| [attributes, more].concat();
-        let of = |percentile: i64| KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
+        let with_percentile =
+            |percentile: i64| KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
         for (gauge, (_, of_metric)) in self.bounds.iter().zip(&BOUNDS) {
             for (percentile, bound) in of_metric(bounds).iter().flat_map(MetricBounds::percentiles)
             {
-                gauge.record(bound.error() / 1e3, &with(&[of(percentile)]));
+                gauge.record(bound.error() / 1e3, &with(&[with_percentile(percentile)]));
             }
         }
         for (gauge, (_, of_metric)) in self.intervals.iter().zip(&INTERVALS) {
@@ -193,7 +194,7 @@ impl Client {
                 for (end, value) in ["lower", "upper"].into_iter().zip(bound.sample_interval()) {
                     let Some(value) = value else { continue };
                     let end = KeyValue::new(attribute::AIPERF_INTERVAL_END, end);
-                    gauge.record(value / 1e3, &with(&[of(percentile), end]));
+                    gauge.record(value / 1e3, &with(&[with_percentile(percentile), end]));
                 }
             }
         }

@@ -50,7 +50,7 @@ impl Gates {
 
     /// Records the result of a gate.
     pub(super) fn record(&self, gate: &GateResult<'_>) {
-        let mut attributes = self.attributes.of(PhaseKind::Profiling);
+        let mut attributes = self.attributes.for_kind(PhaseKind::Profiling);
         attributes.extend([
             KeyValue::new(attribute::AIPERF_GATE_EXPRESSION, gate.expression.to_owned()),
             KeyValue::new(attribute::AIPERF_GATE_METRIC, gate.metric.clone()),

@@ -141,7 +141,10 @@ impl GenAiColumns {
     }
 
     /// Returns the columns with the values of a metric, each with those of modalities other than text.
-    pub(super) fn of(&self, tag: MetricTag) -> impl Iterator<Item = (usize, Option<Modalities>)> {
+    pub(super) fn for_metric(
+        &self,
+        tag: MetricTag,
+    ) -> impl Iterator<Item = (usize, Option<Modalities>)> {
         let found = self.of_metrics.iter().filter(move |of| of.tag == tag);
         found.map(|of| (of.column, of.modalities))
     }

@@ -129,7 +129,7 @@ impl Instruments {
             let targets = by_tag.slot_mut(row.tag).get_or_insert_default();
             let of_failed = row.is_counted_of(true);
             let scale = instrument.scale;
-            targets.extend(gen_ai.of(row.tag).map(|(column, modalities)| Target {
+            targets.extend(gen_ai.for_metric(row.tag).map(|(column, modalities)| Target {
                 column,
                 modalities,
                 scale,
@@ -224,7 +224,7 @@ impl Instruments {
     pub(super) fn results(&self, phase: PhaseKind, index: Option<u32>, results: &[MetricResult]) {
         let attributes = match index {
             Some(index) => self.phases.of_one(phase, index),
-            None => self.phases.of(phase),
+            None => self.phases.for_kind(phase),
         };
         for MetricResult { metric, stats } in results {
             let own_unit = |value| metric.display_unit.convert(value, metric.unit);
@@ -250,7 +250,7 @@ impl Instruments {
 
     /// Records statistics of the steady state of the profiling phase as gauges.
     pub(super) fn steady_state(&self, results: &[MetricResult]) {
-        let attributes = self.phases.of(PhaseKind::Profiling);
+        let attributes = self.phases.for_kind(PhaseKind::Profiling);
         for MetricResult { metric, stats } in results {
             let Some(Instrument { spec, scale, .. }) = metric.steady_state_instrument() else {
                 continue;
@@ -269,10 +269,10 @@ impl Instruments {
 
     /// Records the parts of the mean latencies of the profiling phase as gauges.
     pub(super) fn time_breakdown(&self, division: &Division) {
-        let attributes = self.phases.of(PhaseKind::Profiling);
+        let attributes = self.phases.for_kind(PhaseKind::Profiling);
         for (tag, definition) in TIME_BREAKDOWN {
             let spec = MetricSpec::from(&definition);
-            for part in division.of(tag).iter().flat_map(|divided| &divided.parts) {
+            for part in division.get(tag).iter().flat_map(|divided| &divided.parts) {
                 let which = KeyValue::new(attribute::AIPERF_STAGE, part.stage.name());
                 let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
                 self.gauge(&spec.name, &spec, part.mean_ms / 1e3, &attributes);

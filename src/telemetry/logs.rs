@@ -82,14 +82,14 @@ struct State {
 
 /// The trace and the span that an event belongs to.
 #[derive(Clone, Copy)]
-struct Place {
+struct SpanLink {
     context: TraceContext,
     is_sampled: bool,
 }
 
-impl Place {
+impl SpanLink {
     /// Returns the place of a request.
-    fn of(record: &RequestRecord, share: TraceShare) -> Self {
+    fn for_request(record: &RequestRecord, share: TraceShare) -> Self {
         let is_sampled = share.covers(record.trace_id);
         Self { context: TraceContext::of_request(record), is_sampled }
     }
@@ -137,12 +137,12 @@ impl Logs {
         &self,
         (name, severity): (&str, SeverityNumber),
         wall_ns: u64,
-        place: Option<Place>,
+        place: Option<SpanLink>,
         attributes: Vec<KeyValue>,
     ) {
         let text = if severity == SeverityNumber::Warn { "WARN" } else { "INFO" };
         let (trace_id, span_id, flags) = match place {
-            Some(Place { context, is_sampled }) => {
+            Some(SpanLink { context, is_sampled }) => {
                 (context.trace_id.to_vec(), context.span_id.to_vec(), u32::from(is_sampled))
             }
             None => Default::default(),
@@ -170,7 +170,8 @@ impl Logs {
 
     /// Emits an event of the run that happens now.
     fn now(&self, event: (&str, SeverityNumber), attributes: Vec<KeyValue>) {
-        let place = self.lifecycle.as_ref().map(|of| Place { context: of.run(), is_sampled: true });
+        let place =
+            self.lifecycle.as_ref().map(|of| SpanLink { context: of.run(), is_sampled: true });
         self.emit(event, self.clock.wall_ns(Clock::now()), place, attributes);
     }
 
@@ -199,7 +200,7 @@ impl Logs {
 
     fn of_phase(&self, name: &str, phase: &PhaseStats, at: Nanos, attributes: Vec<KeyValue>) {
         let context = self.lifecycle.as_ref().map(|of| of.phase(phase.phase_index));
-        let place = context.map(|context| Place { context, is_sampled: true });
+        let place = context.map(|context| SpanLink { context, is_sampled: true });
         self.emit((name, SeverityNumber::Info), self.clock.wall_ns(at), place, attributes);
     }
 
@@ -225,7 +226,7 @@ impl Logs {
             attribute::EXCEPTION_MESSAGE,
             failure_text(&measured.record, error),
         ));
-        let place = self.share.map(|share| Place::of(&measured.record, share));
+        let place = self.share.map(|share| SpanLink::for_request(&measured.record, share));
         let event = (event::GEN_AI_CLIENT_OPERATION_EXCEPTION, SeverityNumber::Warn);
         self.emit(event, measured.observation.end_wall_ns, place, attributes);
     }

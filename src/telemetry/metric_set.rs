@@ -1,7 +1,7 @@
 //! The sets of metrics that can be exported.
 
 use crate::semconv::{MetricSpec, metric};
-use crate::server_family::{self, Kind};
+use crate::server_family::{self, SeriesKind};
 use crate::setting::named;
 
 /// The metrics that are exported over OTLP (`--otel-metrics`).
@@ -98,7 +98,7 @@ impl MetricSet {
         let name = name.strip_suffix("_total").unwrap_or(name);
         let is_watched = || {
             server_family::ALL.iter().flat_map(|family| family.watched).any(|watched| {
-                matches!(watched.kind, Kind::Gauge | Kind::Counter)
+                matches!(watched.kind, SeriesKind::Gauge | SeriesKind::Counter)
                     && (watched.name == name || watched.earlier.is_some_and(|own| own == name))
             })
         };

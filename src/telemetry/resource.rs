@@ -24,12 +24,12 @@ impl Resources {
     /// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME` and `--otel-resource-attributes`; later ones
     /// override earlier ones.
     pub(super) fn new(config: &Config, identity: &Identity, settings: &Settings) -> Self {
-        let of = |has_ci_run| {
+        let attributes_with = |has_ci_run| {
             let attributes = attributes(config, identity, settings, has_ci_run);
             let schema_url = settings.conventions.resource_schema_url();
             Resource::builder_empty().with_schema_url(attributes, schema_url).build()
         };
-        Self { metrics: of(config.ci_run_on_metrics), traces: of(true) }
+        Self { metrics: attributes_with(config.ci_run_on_metrics), traces: attributes_with(true) }
     }
 }
 

@@ -115,7 +115,7 @@ mod tests {
 
     fn answered(watch: &mut ServerWatch, body: &str) -> Vec<ServerEvent> {
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-        let snapshot = Snapshot::of(&exposition);
+        let snapshot = Snapshot::from_exposition(&exposition);
         watch.answered(&Scrape {
             index: 0,
             endpoint: &Endpoint { url: "http://s:1/metrics".into() },

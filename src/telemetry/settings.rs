@@ -103,11 +103,11 @@ impl Settings {
     /// take precedence.
     pub(super) fn resolve(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
         let Some(declared) = Declared::read(given)? else {
-            return Self::of(config, given, Outputs::default());
+            return Self::new(config, given, Outputs::default());
         };
         let lookup = |name: &str| declared.variable(name, given);
         let outputs = declared.outputs.clone();
-        let found = Self::of(config, Environment::new(&lookup), outputs);
+        let found = Self::new(config, Environment::new(&lookup), outputs);
         let mut settings = found.map_err(|error| {
             let reason = format!("has a setting that is not valid: {error}");
             TelemetryError::Setting { name: file::NAME, reason }
@@ -120,7 +120,7 @@ impl Settings {
         Ok(settings)
     }
 
-    fn of(
+    fn new(
         config: &Config,
         given: Environment<'_>,
         declared: Outputs,
@@ -191,7 +191,7 @@ pub(super) fn warn_of(ignored: &[String]) {
 
 /// Checks the content of a configuration file.
 pub(super) fn check_file(text: &str, given: Environment<'_>) -> Result<(), String> {
-    Declared::of(text, given).map(drop)
+    Declared::parse(text, given).map(drop)
 }
 
 /// Returns the requests that the sampler of the configuration file selects, if there is a file that
@@ -226,8 +226,8 @@ fn outputs(config: &Config, given: Environment<'_>) -> Outputs {
         let output = if is_stdout { Output::Stdout } else { Output::Directory(path.clone()) };
         return Outputs::all(&output);
     }
-    let of = |signal| endpoint::is_by_stdout(signal, given).then_some(Output::Stdout);
-    Outputs { metrics: of(&METRICS), traces: of(&TRACES), logs: of(&LOGS) }
+    let stdout_for = |signal| endpoint::is_by_stdout(signal, given).then_some(Output::Stdout);
+    Outputs { metrics: stdout_for(&METRICS), traces: stdout_for(&TRACES), logs: stdout_for(&LOGS) }
 }
 
 /// The variables of a signal, which take precedence over those for all signals.

@@ -207,7 +207,7 @@ impl Converter<'_> {
         self.until = self.until.max(time);
         let key = [self.stream.as_slice(), &attributes_key(point.attributes())].concat();
         let before = self.pending.series.get(&key).or_else(|| self.accepted.series.get(&key));
-        let start = match before.and_then(P::of) {
+        let start = match before.and_then(P::from_total) {
             // There is no interval between totals of the same time.
             Some(before) if before.time() >= time => return false,
             Some(before) => match point.subtract(before) {

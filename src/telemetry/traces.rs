@@ -185,7 +185,7 @@ impl Traces {
             api: self.api,
             conventions: self.conventions,
         };
-        let trace = Item::new(&spans::of(measured, &mut chooser.interner, &context), 1);
+        let trace = Item::new(&spans::request_spans(measured, &mut chooser.interner, &context), 1);
         let trace = if is_told {
             self.outbox.push(trace);
             None
@@ -222,7 +222,7 @@ impl Traces {
     pub(super) fn agent(&self, agent: &Agent) {
         if self.covers(agent) {
             let phase = self.lifecycle.link(agent.phase_index);
-            let spans = agents::of(agent, self.is_random, &self.state, phase);
+            let spans = agents::agent_spans(agent, self.is_random, &self.state, phase);
             self.outbox.push(Item::new(&spans, 0));
         }
     }

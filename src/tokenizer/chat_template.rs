@@ -220,7 +220,7 @@ pub(crate) struct Wrapping {
 
 impl Wrapping {
     /// Returns zero without a template, or if the template rejects such messages.
-    pub(super) fn of(counter: &TokenCounter) -> Self {
+    pub(super) fn from_counter(counter: &TokenCounter) -> Self {
         const SAMPLE: &str = "The quick brown fox jumps over the lazy dog.";
         let count = |roles: &[&str]| {
             let message = |role: &&str| json!({"role": role, "content": SAMPLE});

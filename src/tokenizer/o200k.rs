@@ -60,7 +60,7 @@ impl O200k {
 
 impl Tokens for O200k {
     fn id(&self, bytes: &[u8]) -> Option<u32> {
-        let hash = Hash::of(bytes);
+        let hash = Hash::of_bytes(bytes);
         hash.slots()
             .map(|at| u32::from_le_bytes(self.slots[at]))
             .take_while(|slot| *slot != FREE)

@@ -72,7 +72,7 @@ pub(super) struct Acknowledger {
 
 impl Acknowledger {
     /// Creates the acknowledger of `stream`; it does nothing if it is not wanted.
-    pub(super) fn of(stream: &Rc<TcpStream>, all: &Rc<Acknowledgements>, is_wanted: bool) -> Self {
+    pub(super) fn new(stream: &Rc<TcpStream>, all: &Rc<Acknowledgements>, is_wanted: bool) -> Self {
         let socket = || Rc::new(Socket { stream: Rc::clone(stream), is_due: Cell::new(false) });
         Self { all: Rc::clone(all), socket: is_wanted.then(socket) }
     }

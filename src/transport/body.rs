@@ -303,7 +303,7 @@ mod tests {
         let headers =
             [httparse::Header { name: "Content-Type", value: b"text/event-stream; charset=utf-8" }];
         let budget = Budget::new(1 << 20);
-        let head = ResponseHead::of(&headers);
+        let head = ResponseHead::from_headers(&headers);
         let mut sink = BodySink::new(&head, 1000, budget.hold()).unwrap();
         let mut body = ResponseBody::default();
         for (piece, read) in pieces {

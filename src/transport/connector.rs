@@ -115,7 +115,7 @@ impl Connector {
         }
         let log = Rc::new(IoLog::new(self.config.keep_chunks));
         let stream = Rc::new(stream);
-        let acknowledger = Acknowledger::of(&stream, acknowledgements, self.config.quick_ack);
+        let acknowledger = Acknowledger::new(&stream, acknowledgements, self.config.quick_ack);
         let stream = TracedTcp::new(stream, Rc::clone(&log), self.config.kernel_timestamps);
         let stream = self.secure(stream, &route.target, trace).await?;
         trace.connect_end = Some(Clock::now());
@@ -142,7 +142,7 @@ impl Connector {
                 Err(error) => last = error,
             }
         }
-        if let Some(exhausted) = Exhausted::of(&last) {
+        if let Some(exhausted) = Exhausted::from_error(&last) {
             return Err(exhausted.error(&format!("cannot connect to {host}:{port}")));
         }
         let (kind, name) = match last.kind() {

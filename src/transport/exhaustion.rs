@@ -9,7 +9,7 @@ use crate::record::{ErrorKind, RequestError};
 /// Returns the cause of the lookup error `error`. If the resolver cannot open its files, it only
 /// reports a failure.
 pub(super) fn of_lookup(error: &io::Error) -> Option<Exhausted> {
-    Exhausted::of(error).or_else(limits::exhausted_for_files)
+    Exhausted::from_error(error).or_else(limits::exhausted_for_files)
 }
 
 impl Exhausted {

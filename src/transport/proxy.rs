@@ -54,7 +54,7 @@ impl Proxies {
     /// lower-case forms, from `environment`.
     pub fn from_environment(environment: Environment<'_>) -> Result<Self, ProxyError> {
         let lookup = |name| environment.get(name);
-        let of = |names: [&'static str; 2]| -> Result<String, ProxyError> {
+        let variable = |names: [&'static str; 2]| -> Result<String, ProxyError> {
             let Some((variable, value)) =
                 names.into_iter().find_map(|name| Some((name, lookup(name)?)))
             else {
@@ -65,9 +65,9 @@ impl Proxies {
         };
         let exempt = lookup("NO_PROXY").or_else(|| lookup("no_proxy")).unwrap_or_default();
         let matcher = Matcher::builder()
-            .http(of(["HTTP_PROXY", "http_proxy"])?)
-            .https(of(["HTTPS_PROXY", "https_proxy"])?)
-            .all(of(["ALL_PROXY", "all_proxy"])?)
+            .http(variable(["HTTP_PROXY", "http_proxy"])?)
+            .https(variable(["HTTPS_PROXY", "https_proxy"])?)
+            .all(variable(["ALL_PROXY", "all_proxy"])?)
             .no(exempt)
             .build();
         Ok(Self(Some(Arc::new(matcher))))

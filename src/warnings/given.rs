@@ -29,7 +29,7 @@ pub(super) struct Given {
 impl Given {
     /// Returns the settings of a run.
     #[must_use]
-    pub(super) fn of(report: &RunReport) -> Self {
+    pub(super) fn from_report(report: &RunReport) -> Self {
         let RunDescription { setup, settings, provenance, .. } = &report.run;
         let is_set = |name: &str| {
             setup.extra_inputs.get(name).is_some_and(|value| *value != Value::Bool(false))

@@ -1,6 +1,6 @@
 //! Warnings about the run as a whole, its load, and what its prompts repeat.
 
-use super::{Found, Given, Kind, Level, counted, share};
+use super::{Found, Given, Level, WarningKind, counted, share};
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::prefix_cache::Excess;
 use crate::metrics::tag;
@@ -20,8 +20,8 @@ const NOTABLE_CACHED_PERCENT: f64 = 1.0;
 /// The least share of requests that repeat an earlier one.
 const REPEATED: f64 = 0.1;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[WarningKind] = &[
+    WarningKind {
         name: "incomplete-run",
         title: "Incomplete Run",
         level: Level::Bad,
@@ -31,7 +31,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| incomplete("The run was cancelled."),
     },
-    Kind {
+    WarningKind {
         name: "nothing-succeeded",
         title: "No Request Succeeded",
         level: Level::Bad,
@@ -41,7 +41,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| nothing_succeeded(100),
     },
-    Kind {
+    WarningKind {
         name: "not-authorized",
         title: "Not Authorized",
         level: Level::Bad,
@@ -52,7 +52,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| not_authorized(100, 100, false),
     },
-    Kind {
+    WarningKind {
         name: "requests-timed-out",
         title: "Requests Timed Out",
         level: Level::Bad,
@@ -63,7 +63,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| timed_out(12, 100),
     },
-    Kind {
+    WarningKind {
         name: "connections-failed",
         title: "Connections Failed",
         level: Level::Bad,
@@ -73,7 +73,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |given| connections_failed(20, given),
     },
-    Kind {
+    WarningKind {
         name: "connection-limit-reached",
         title: "Connection Limit Reached",
         level: Level::Doubtful,
@@ -84,7 +84,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| connections_limited(80.0, 250.0),
     },
-    Kind {
+    WarningKind {
         name: "concurrency-not-reached",
         title: "Concurrency Not Reached",
         level: Level::Doubtful,
@@ -97,7 +97,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| concurrency_not_reached(64, 40),
     },
-    Kind {
+    WarningKind {
         name: "rate-not-reached",
         title: "Request Rate Not Reached",
         level: Level::Doubtful,
@@ -112,7 +112,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |given| rate_not_reached(20.0, 15.0, given),
     },
-    Kind {
+    WarningKind {
         name: "depends-on-length",
         title: "Latencies Depend on the Length of the Run",
         level: Level::Doubtful,
@@ -134,7 +134,7 @@ pub(super) const KINDS: &[Kind] = &[
             })
         },
     },
-    Kind {
+    WarningKind {
         name: "cache-not-cold",
         title: "Prefix Cache Was Not Cold",
         level: Level::Doubtful,
@@ -146,7 +146,7 @@ pub(super) const KINDS: &[Kind] = &[
             cache_not_cold(Excess { cached: 0.96, expected: 0.0, expected_most: 0.04 }, given)
         },
     },
-    Kind {
+    WarningKind {
         name: "prompts-repeat",
         title: "Prompts Repeat",
         level: Level::Doubtful,
@@ -160,7 +160,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| prompts_repeat(900, 1000, Some(88.0)),
     },
-    Kind {
+    WarningKind {
         name: "incomplete-history",
         title: "Incomplete History",
         level: Level::Doubtful,

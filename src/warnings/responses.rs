@@ -1,6 +1,6 @@
 //! Warnings about how responses arrive, and how they state their content and their counts.
 
-use super::{Found, Kind, Level, counted, first, share};
+use super::{Found, Level, WarningKind, counted, first, share};
 use crate::endpoint::note;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
@@ -16,15 +16,15 @@ const NOTABLE_GAP_MS: f64 = 1.0;
 /// The least time for a token in milliseconds, if the response of a server came all at once.
 const NOTABLE_TOKEN_MS: f64 = 0.5;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[WarningKind] = &[
+    WarningKind {
         name: "not-streamed",
         title: "Responses Not Streamed",
         level: Level::Bad,
         find: |report, _| buffered(report).map(|(requests, of)| not_streamed(requests, of)),
         example: |_| not_streamed(100, 100),
     },
-    Kind {
+    WarningKind {
         name: "events-together",
         title: "Events Arrive in Groups",
         level: Level::Doubtful,
@@ -39,7 +39,7 @@ pub(super) const KINDS: &[Kind] = &[
             })
         },
     },
-    Kind {
+    WarningKind {
         name: "unusual-responses",
         title: "Unusual Responses",
         level: Level::Doubtful,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Found, Kind, Level, first};
+use super::{Found, Level, WarningKind, first};
 use crate::metrics::breakdown::slowest_url;
 use crate::metrics::silence::Silence;
 use crate::metrics::tag;
@@ -17,8 +17,8 @@ use crate::tables::format::count;
 /// Error of times that servers report, some of which round them to whole milliseconds.
 const ROUNDING_MS: f64 = 1.0;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[WarningKind] = &[
+    WarningKind {
         name: "server-silent",
         title: "Server Was Silent",
         level: Level::Doubtful,
@@ -27,7 +27,7 @@ pub(super) const KINDS: &[Kind] = &[
             was_silent(&Silence { start_seconds: 6.0, duration_seconds: 1.5, streams: 8 }, 1)
         },
     },
-    Kind {
+    WarningKind {
         name: "server-slower",
         title: "One Server Is Slower",
         level: Level::Doubtful,
@@ -37,14 +37,14 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| is_slower("http://localhost:8001", 480.0, 240.0),
     },
-    Kind {
+    WarningKind {
         name: "server-times-exceed",
         title: "Server Times Exceed the Latency",
         level: Level::Doubtful,
         find: |report, _| excess_ms(report).map(times_exceed),
         example: |_| times_exceed(2.5),
     },
-    Kind {
+    WarningKind {
         name: "server-counts-differ",
         title: "Server and Client Counts Differ",
         level: Level::Bad,
@@ -63,7 +63,7 @@ pub(super) const KINDS: &[Kind] = &[
             }])
         },
     },
-    Kind {
+    WarningKind {
         name: "server-metrics-incomplete",
         title: "Server Metrics Incomplete",
         level: Level::Doubtful,
@@ -198,7 +198,7 @@ fn counts_advice(comparisons: &[Comparison]) -> &'static [&'static str] {
 
 /// The problems that make statistics doubtful, by endpoint.
 fn doubts(report: &ServerMetricsReport) -> Vec<String> {
-    let of = |(url, info): &(ShownUrl, EndpointInfo)| {
+    let endpoint = |(url, info): &(ShownUrl, EndpointInfo)| {
         let mut doubts = Vec::new();
         let asked = info.total_fetches + info.failed_fetches;
         if info.failed_fetches > 0 {
@@ -245,7 +245,7 @@ fn doubts(report: &ServerMetricsReport) -> Vec<String> {
         }
         doubts
     };
-    report.summary.endpoint_info.iter().flat_map(of).collect()
+    report.summary.endpoint_info.iter().flat_map(endpoint).collect()
 }
 
 fn metrics_incomplete(doubts: &[String]) -> Found {
@@ -266,7 +266,7 @@ fn metrics_incomplete(doubts: &[String]) -> Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_family::Kind as MetricKind;
+    use crate::server_family::SeriesKind as MetricKind;
     use crate::server_metrics::report::{CounterStats, MetricReport, Resets, SeriesReport, Stats};
 
     #[test]

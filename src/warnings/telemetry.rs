@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Found, Kind, Level, first, share};
+use super::{Found, Level, WarningKind, first, share};
 use crate::otlp_receiver::ReceiverReport;
 use crate::redact::printable;
 use crate::run::RunReport;
@@ -15,8 +15,8 @@ const UNDELIVERED: [&str; 2] = [
     "If exports timed out, raise AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS.",
 ];
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[WarningKind] = &[
+    WarningKind {
         name: "collector-not-reached",
         title: "Collector Not Reached",
         level: Level::Bad,
@@ -26,7 +26,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| not_reached(EXAMPLE, 5),
     },
-    Kind {
+    WarningKind {
         name: "telemetry-incomplete",
         title: "Telemetry Incomplete",
         level: Level::Doubtful,
@@ -43,7 +43,7 @@ pub(super) const KINDS: &[Kind] = &[
             )
         },
     },
-    Kind {
+    WarningKind {
         name: "server-samples-incomplete",
         title: "Server Samples Incomplete",
         level: Level::Doubtful,
@@ -63,7 +63,7 @@ pub(super) const KINDS: &[Kind] = &[
             )
         },
     },
-    Kind {
+    WarningKind {
         name: "traces-incomplete",
         title: "Traces Incomplete",
         level: Level::Doubtful,
@@ -78,7 +78,7 @@ pub(super) const KINDS: &[Kind] = &[
             traces_incomplete(&TracesReport { sampled: 40, lost: 10, ..TracesReport::default() })
         },
     },
-    Kind {
+    WarningKind {
         name: "server-spans-missing",
         title: "Server Spans Missing",
         level: Level::Doubtful,
@@ -95,7 +95,7 @@ pub(super) const KINDS: &[Kind] = &[
             })
         },
     },
-    Kind {
+    WarningKind {
         name: "telemetry-disagrees",
         title: "Telemetry Does Not Agree",
         level: Level::Bad,

@@ -2,7 +2,7 @@
 //! at once.
 
 use super::counts::{self, Cause, CountDifference, Side};
-use super::{Found, Given, Kind, Level, counted, responses, share};
+use super::{Found, Given, Level, WarningKind, counted, responses, share};
 use crate::metrics::{finish_reason, tag};
 use crate::run::RunReport;
 
@@ -13,8 +13,8 @@ const SEVERAL: f64 = 1.5;
 /// The least effect on inter-token latency that is shown, in percent.
 const NOTABLE_PERCENT: f64 = 1.0;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[WarningKind] = &[
+    WarningKind {
         name: "usage-missing",
         title: "Usage Missing",
         level: Level::Bad,
@@ -32,7 +32,7 @@ pub(super) const KINDS: &[Kind] = &[
         },
         example: |_| usage_missing(100, 100),
     },
-    Kind {
+    WarningKind {
         name: "token-count-discrepancy",
         title: "Token Count Discrepancy",
         level: Level::Doubtful,
@@ -49,7 +49,7 @@ pub(super) const KINDS: &[Kind] = &[
             discrepancy([25, 100], 10.0, &[difference], given)
         },
     },
-    Kind {
+    WarningKind {
         name: "osl-mismatch",
         title: "Output Sequence Length Mismatch",
         level: Level::Doubtful,
@@ -76,7 +76,7 @@ pub(super) const KINDS: &[Kind] = &[
             length_mismatch(&mismatch, given)
         },
     },
-    Kind {
+    WarningKind {
         name: "bundled-tokens",
         title: "Several Tokens per Event",
         level: Level::Doubtful,

@@ -83,11 +83,11 @@ fn of(scale: &Scale, name: &str, bodies: &[String]) -> anyhow::Result<Vec<Figure
 fn kept(scale: &Scale, bodies: &[String]) -> anyhow::Result<(f64, f64, f64)> {
     let read = bodies.iter().map(|body| Exposition::parse(body.as_bytes(), Format::Text));
     let expositions = read.collect::<Result<Vec<_>, _>>().context("a body does not parse")?;
-    let snapshots: Vec<Snapshot<'_>> = expositions.iter().map(Snapshot::of).collect();
+    let snapshots: Vec<Snapshot<'_>> = expositions.iter().map(Snapshot::from_exposition).collect();
     let snapshot = median(scale, || {
         let begin = Instant::now();
         for exposition in &expositions {
-            drop(black_box(Snapshot::of(exposition)));
+            drop(black_box(Snapshot::from_exposition(exposition)));
         }
         Ok(begin.elapsed().as_secs_f64())
     })?;

@@ -96,7 +96,8 @@ fn a_comparison_names_the_stage_that_grew() {
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name);
     for (name, queue) in [("before", 20.0), ("after", 220.0)] {
-        let timing = Timing { queue: Nanos::from_millis(queue), ..Timing::of(TimingForm::Vllm) };
+        let timing =
+            Timing { queue: Nanos::from_millis(queue), ..Timing::for_form(TimingForm::Vllm) };
         let server = mock(Script {
             ttft: Nanos::from_millis(queue + 10.0),
             timing: Some(timing),

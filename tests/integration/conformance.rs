@@ -444,10 +444,10 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let hanging = server(&["every=2:hang"]);
     let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));
     let reporting = [
-        Timing { draft_tokens: 4, ..Timing::of(TimingForm::Vllm) },
-        Timing { kv_transfer: Nanos(1), ..Timing::of(TimingForm::DynamoSeparate) },
-        Timing::of(TimingForm::DynamoSeparate),
-        Timing::of(TimingForm::Tgi),
+        Timing { draft_tokens: 4, ..Timing::for_form(TimingForm::Vllm) },
+        Timing { kv_transfer: Nanos(1), ..Timing::for_form(TimingForm::DynamoSeparate) },
+        Timing::for_form(TimingForm::DynamoSeparate),
+        Timing::for_form(TimingForm::Tgi),
     ];
     let reporting = reporting.map(|timing| {
         crate::support::load::mock(Script { timing: Some(timing), ..Script::default() })

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use aiperf::dataset::{Conversation, Dataset, Media, MediaContent, MediaKinds, Turn};
 use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::metric::{Kind, MeasuredRecord, MetricResult, Objective, Settings, Value};
+use aiperf::metrics::metric::{
+    MeasuredRecord, MetricKind, MetricResult, Objective, Settings, Value,
+};
 use aiperf::metrics::tag::{self, MetricTag};
 use aiperf::metrics::{Accumulator, CountTokens, Measurer, Metric, MetricFlags, Registry, listing};
 use aiperf::record::{HttpTrace, RequestRecord, ResponseBody, SseEvent, TurnId};
@@ -217,7 +219,7 @@ impl Run {
 
     /// The values in the notation of the tables.
     fn values(&self, metric: &Metric) -> Vec<f64> {
-        if matches!(metric.kind, Kind::Record(_) | Kind::RecordList(_)) {
+        if matches!(metric.kind, MetricKind::Record(_) | MetricKind::RecordList(_)) {
             let values = self.measured.iter().filter_map(|m| m.observation.values.get(metric.tag));
             let own: Vec<f64> = values
                 .flat_map(|value| match value {
@@ -230,8 +232,10 @@ impl Run {
         let result = self.results.iter().find(|result| result.metric.tag == metric.tag);
         let Some(MetricResult { stats, .. }) = result else { return Vec::new() };
         vec![match metric.kind {
-            Kind::Earliest(_) | Kind::Latest(_) => (stats.avg - self.origin as f64) / 1e6,
-            Kind::WithFailures(_) => stats.distribution.unwrap().min,
+            MetricKind::Earliest(_) | MetricKind::Latest(_) => {
+                (stats.avg - self.origin as f64) / 1e6
+            }
+            MetricKind::WithFailures(_) => stats.distribution.unwrap().min,
             _ => stats.avg,
         }]
     }
@@ -271,7 +275,7 @@ fn measurer(endpoint_type: EndpointType, registry: &Arc<Registry>, clock: Clock)
         ],
         ..Conversation::default()
     };
-    let dataset = Arc::new(Dataset::of(vec![conversation]));
+    let dataset = Arc::new(Dataset::from_conversations(vec![conversation]));
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     let endpoint = endpoint::build(&config);
     Measurer::new(endpoint, Some(words), dataset, Arc::clone(registry), clock)

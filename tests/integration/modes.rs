@@ -156,7 +156,7 @@ fn a_fixed_schedule_sends_each_conversation_when_its_time_has_come() {
         traced("hasty", &[(Some(1030), 0), (Some(1031), 0)]),
     ];
     for workers in [1, 2] {
-        let mut dataset = Dataset::of(trace.clone());
+        let mut dataset = Dataset::from_conversations(trace.clone());
         let phase = PhaseConfig {
             load: LoadPattern::FixedSchedule,
             concurrency: None,

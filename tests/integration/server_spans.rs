@@ -365,7 +365,7 @@ fn run_with_mock(form: TimingForm, is_only: bool, faults: &[&str]) -> Run {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let spans = Some(SpanExport { address, delay: millis(300.0), is_only });
     let timing =
-        Timing { queue: millis(80.0), kv_transfer: millis(15.0), spans, ..Timing::of(form) };
+        Timing { queue: millis(80.0), kv_transfer: millis(15.0), spans, ..Timing::for_form(form) };
     let server = mock(Script {
         ttft: millis(125.0),
         itl: millis(5.0),

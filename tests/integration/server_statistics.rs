@@ -61,7 +61,7 @@ fn store(scrapes: &[Value]) -> Store {
         if before.replace(&scrape["body"]) == Some(&scrape["body"]) {
             store.repeat(0, times(scrape));
         } else {
-            store.push(0, times(scrape), &Snapshot::of(&parse(scrape)));
+            store.push(0, times(scrape), &Snapshot::from_exposition(&parse(scrape)));
         }
     }
     store

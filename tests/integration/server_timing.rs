@@ -13,7 +13,8 @@ use crate::support::run::{Run, aiperf, json_lines, profile};
 /// each of 3 chunks.
 fn server(form: TimingForm, faults: &[&str]) -> MockServer {
     let millis = Nanos::from_millis;
-    let timing = Timing { queue: millis(80.0), kv_transfer: millis(15.0), ..Timing::of(form) };
+    let timing =
+        Timing { queue: millis(80.0), kv_transfer: millis(15.0), ..Timing::for_form(form) };
     mock(Script {
         ttft: millis(125.0),
         itl: millis(5.0),
@@ -268,7 +269,7 @@ fn reports_are_ignored_if_asked() {
 
 #[test]
 fn each_worker_has_results_of_its_own() {
-    let timing = Timing { workers: 2, ..Timing::of(TimingForm::Dynamo) };
+    let timing = Timing { workers: 2, ..Timing::for_form(TimingForm::Dynamo) };
     let server = mock(Script { timing: Some(timing), ..Script::default() });
     let run = profile(&server.url(), &["--request-count", "7", "--concurrency", "1"]).succeeded();
     let summary = run.summary();
@@ -296,7 +297,7 @@ fn each_worker_has_results_of_its_own() {
 /// Of three workers that respond in turn, the first one stalls.
 #[test]
 fn a_slow_worker_is_marked() {
-    let timing = Timing { workers: 3, ..Timing::of(TimingForm::Dynamo) };
+    let timing = Timing { workers: 3, ..Timing::for_form(TimingForm::Dynamo) };
     let ttft = Nanos::from_millis(2.0);
     let faults = vec!["every=3:stall=0,60ms".parse().unwrap()];
     let server = mock(Script { ttft, timing: Some(timing), faults, ..Script::default() });
@@ -337,7 +338,7 @@ fn a_slow_worker_is_marked() {
 /// Each of 3 steps drafts 4 tokens, of which 1 is accepted.
 #[test]
 fn drafts_are_metrics_of_each_request() {
-    let timing = Timing { draft_tokens: 4, ..Timing::of(TimingForm::Vllm) };
+    let timing = Timing { draft_tokens: 4, ..Timing::for_form(TimingForm::Vllm) };
     let server = mock(Script { timing: Some(timing), ..Script::default() });
     let run = profile(&server.url(), &FLAGS).succeeded();
     let summary = run.summary();

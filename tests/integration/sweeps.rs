@@ -105,7 +105,7 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     let server = mock(Script {
         ttft: Nanos::from_seconds(seconds),
         max_concurrent: Some(slots),
-        timing: Some(Timing::of(TimingForm::Vllm)),
+        timing: Some(Timing::for_form(TimingForm::Vllm)),
         ..Script::default()
     });
     let directory = tempfile::tempdir().unwrap();

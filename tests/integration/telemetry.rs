@@ -14,7 +14,7 @@ use aiperf::environment::Environment;
 use aiperf::interrupt::Interrupter;
 use aiperf::metrics::health::{ClientHealth, Cpu, LoadHealth, Verdict};
 use aiperf::metrics::metric::{
-    ConsoleGroup, Distribution, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
+    ConsoleGroup, Distribution, MeasuredRecord, Metric, MetricFlags, MetricKind, MetricResult,
     Observation, RecordValues, Settings, Stats, Value, ValueType,
 };
 use aiperf::metrics::tag::{self, MetricTag};
@@ -41,7 +41,12 @@ use crate::support::run::is_of_grpc;
 /// Long enough for any healthy collector on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) const fn row(tag: MetricTag, unit: Unit, display_unit: Unit, kind: Kind) -> Metric {
+pub(crate) const fn row(
+    tag: MetricTag,
+    unit: Unit,
+    display_unit: Unit,
+    kind: MetricKind,
+) -> Metric {
     Metric {
         tag,
         header: tag.name(),
@@ -59,9 +64,10 @@ pub(crate) const fn row(tag: MetricTag, unit: Unit, display_unit: Unit, kind: Ki
     }
 }
 
-pub(crate) const RECORD: Kind = Kind::Record(|_, _| None);
-const SUCCEEDED: Kind = Kind::Tally(|request, _| request.error.is_none().then_some(true));
-const FAILED: Kind = Kind::Tally(|request, _| request.error.as_ref().map(|_| true));
+pub(crate) const RECORD: MetricKind = MetricKind::Record(|_, _| None);
+const SUCCEEDED: MetricKind =
+    MetricKind::Tally(|request, _| request.error.is_none().then_some(true));
+const FAILED: MetricKind = MetricKind::Tally(|request, _| request.error.as_ref().map(|_| true));
 
 static LATENCY: Metric = row(tag::REQUEST_LATENCY, Unit::Nanoseconds, Unit::Milliseconds, RECORD);
 static TTFT: Metric = row(tag::TIME_TO_FIRST_TOKEN, Unit::Nanoseconds, Unit::Milliseconds, RECORD);
@@ -75,10 +81,10 @@ static RATE: Metric = row(
     tag::REQUEST_THROUGHPUT,
     Unit::RequestsPerSecond,
     Unit::RequestsPerSecond,
-    Kind::Derived(|_| None),
+    MetricKind::Derived(|_| None),
 );
 static DURATION: Metric =
-    row(tag::BENCHMARK_DURATION, Unit::Nanoseconds, Unit::Seconds, Kind::Derived(|_| None));
+    row(tag::BENCHMARK_DURATION, Unit::Nanoseconds, Unit::Seconds, MetricKind::Derived(|_| None));
 
 pub(crate) fn catalogue() -> Vec<&'static Metric> {
     vec![&LATENCY, &TTFT, &ITL, &GAPS, &INPUT, &OUTPUT, &COUNT, &ERRORS, &RATE, &DURATION]

@@ -42,7 +42,7 @@ fn of_group(directory: &Path, group: Group, style: Style) -> String {
             trials.add(rebuilt.into_result(member, place, &config));
         }
     }
-    let results = GroupResults::of(&config, sweep_id, cells);
+    let results = GroupResults::from_cells(&config, sweep_id, cells);
     console::explained_runs(&results, &explained, style)
 }
 
@@ -53,8 +53,8 @@ fn read(directory: &Path) -> Result<(Rebuilt, Vec<Request>, Vec<Slow>), ReportEr
     let mut observe = |observation: &Observation| {
         let has_latency = observation.values.scalar(tag::REQUEST_LATENCY).is_some();
         if observation.phase == PhaseKind::Profiling && has_latency {
-            requests.extend(Request::of(observation));
-            slowest.push(Slow::of(observation));
+            requests.extend(Request::from_observation(observation));
+            slowest.push(Slow::from_observation(observation));
             // Of equal ones, the first in the file remains.
             slowest.sort_by(|a, b| b.latency_ns().total_cmp(&a.latency_ns()));
             slowest.truncate(SLOWEST);

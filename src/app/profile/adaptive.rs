@@ -75,13 +75,13 @@ enum Wait {
 
 impl AdaptiveLoads {
     /// Prepares the adaptive ones of `phases`, the values of whose windows will be in `store`.
-    pub(super) fn of(
+    pub(super) fn new(
         phases: &[PhaseConfig],
         registry: &Arc<Registry>,
         store: &Store,
         clock: Clock,
     ) -> Self {
-        let courses: Vec<Course> = (0..).zip(phases).filter_map(Course::of).collect();
+        let courses: Vec<Course> = (0..).zip(phases).filter_map(Course::for_phase).collect();
         if courses.is_empty() {
             return Self::default();
         }
@@ -124,7 +124,7 @@ impl AdaptiveLoads {
 
 impl Course {
     /// Prepares the load of the phase with this index, if it is adaptive.
-    fn of((phase_index, phase): (u32, &PhaseConfig)) -> Option<Self> {
+    fn for_phase((phase_index, phase): (u32, &PhaseConfig)) -> Option<Self> {
         let adaptive = phase.adaptive.clone()?;
         let most = phase.most_of(adaptive.control)?;
         let controller = Controller::new(&adaptive, most);
@@ -132,7 +132,7 @@ impl Course {
             phase_index,
             name: phase.name().into(),
             most,
-            conditions: Conditions::of(&adaptive),
+            conditions: Conditions::from_adaptive(&adaptive),
             dial: Dial::new(controller.level()),
             controller,
             adaptive,
@@ -246,7 +246,7 @@ impl Course {
             &self.conditions,
             &window.requests,
             self.adaptive.least_completed,
-            &levels.of(number),
+            &levels.results_of_window(number),
         );
         window.verdict = verdict;
         window.conditions = conditions;

@@ -46,7 +46,7 @@ pub(super) fn show(
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let summary = Summary::of(&config, &inputs);
+    let summary = Summary::new(&config, &inputs);
     match form {
         DryRun::Table => out.write_all(summary.table().as_bytes())?,
         DryRun::Json => writeln!(out, "{:#}", summary.json())?,
@@ -65,7 +65,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(config: &RunConfig, inputs: &RunInputs) -> Self {
+    fn new(config: &RunConfig, inputs: &RunInputs) -> Self {
         let dataset = &inputs.dataset;
         let parts = &config.dataset.parts;
         let is_marked = !matches!(
@@ -101,7 +101,7 @@ impl Summary {
                 is_accounted: parts[part].source.is_read(),
             });
         }
-        let preview = Preview::of(dataset, &walks, look);
+        let preview = Preview::for_walks(dataset, &walks, look);
         // What a warmup sends besides is not known.
         let sent = preview.sent.filter(|_| walks.len() == config.schedule.phases.len());
         let account = inputs.account.clone();
@@ -139,8 +139,8 @@ impl Summary {
 
     fn table(&self) -> String {
         let rows = self.lengths().into_iter().map(|(name, _, values)| {
-            let cells =
-                statistics(values).map(|it| of(&it).map(|value| console::number(Some(value))));
+            let cells = statistics(values)
+                .map(|it| statistics_row(&it).map(|value| console::number(Some(value))));
             let cells = cells.unwrap_or_else(|| [0; 8].map(|_| console::number(None)));
             std::iter::once(name.to_owned()).chain(cells)
         });
@@ -194,7 +194,7 @@ impl Summary {
         });
         for (_, name, values) in self.lengths() {
             object[name] = statistics(values).map_or(Value::Null, |it| {
-                let [avg, min, p25, p50, p75, p90, p99, max] = of(&it);
+                let [avg, min, p25, p50, p75, p90, p99, max] = statistics_row(&it);
                 json!({"avg": avg, "min": min, "p25": p25, "p50": p50, "p75": p75, "p90": p90,
                        "p99": p99, "max": max})
             });
@@ -208,6 +208,6 @@ fn statistics(values: &[f64]) -> Option<Distribution> {
 }
 
 /// The statistics of a row, in the order of its columns.
-fn of(it: &Distribution) -> [f64; 8] {
+fn statistics_row(it: &Distribution) -> [f64; 8] {
     [it.sum / it.count as f64, it.min, it.p25, it.p50, it.p75, it.p90, it.p99, it.max]
 }

@@ -44,7 +44,7 @@ struct State {
 
 impl EarlyStop {
     /// Prepares what `config` asks for.
-    pub(super) fn of(config: &judge::Config) -> Self {
+    pub(super) fn from_config(config: &judge::Config) -> Self {
         if config.stop_when.is_empty() {
             return Self::default();
         }
@@ -52,7 +52,7 @@ impl EarlyStop {
         let state = State {
             load: None,
             clock: None,
-            gates: EarlyDecision::of(&config.gates).filter(|_| gates),
+            gates: EarlyDecision::for_gates(&config.gates).filter(|_| gates),
             next_look: Nanos::ZERO,
             next_look_at_load: Nanos::ZERO,
             was_saturated: false,
@@ -147,7 +147,7 @@ impl Follower for Watch {
         }
         state.next_look = phase.now + INTERVAL;
         let (load, start) = (state.load, state.clock.map(|clock| clock.wall_ns(phase.start)));
-        let health = || LoadHealth::of(&(progress.load_times)(), load, start?);
+        let health = || LoadHealth::judge(&(progress.load_times)(), load, start?);
         let found = self.when.iter().find_map(|when| {
             let finding = match when {
                 StopWhen::Decided => state.decision(health),

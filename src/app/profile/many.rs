@@ -159,10 +159,10 @@ impl Progress<'_, '_> {
         let Some((sweep, file)) = &self.search else { return Ok(()) };
         match &sweep.choice {
             Choice::Search(search) if !line.is_empty() => {
-                file.write(&History::of(search, sweep, varied(cells)), false)?;
+                file.write(&History::from_cells(search, sweep, varied(cells)), false)?;
             }
             Choice::Space(space) => {
-                file.write(&History::of(space, sweep, varied(cells)), false)?;
+                file.write(&History::from_cells(space, sweep, varied(cells)), false)?;
             }
             Choice::Known | Choice::Knee(_) | Choice::Search(_) => {}
         }
@@ -321,7 +321,7 @@ impl Group {
         let cells = cells.into_iter().map(|cell| (cell.variation, cell.trials)).collect();
         GroupEnding {
             directory: self.config.artifacts.directory.clone(),
-            results: GroupResults::of(config, self.sweep_id, cells),
+            results: GroupResults::from_cells(config, self.sweep_id, cells),
             runs: std::mem::take(&mut self.runs),
             cut,
         }
@@ -329,7 +329,7 @@ impl Group {
 
     fn finish(self, ending: GroupEnding, mut out: Output<'_>) -> anyhow::Result<Outcome> {
         let followers = self.audience.followers();
-        let delivery = Delivery::of(&self.config, followers, &self.interrupt);
+        let delivery = Delivery::new(&self.config, followers, &self.interrupt);
         let outcome = deliver(Ending::Group(Box::new(ending)), &delivery, &mut out);
         out.finish(outcome)
     }
@@ -383,7 +383,7 @@ impl Group {
         progress: &mut Progress<'_, '_>,
     ) -> anyhow::Result<bool> {
         let asked = self.config.multi_run.clone();
-        let (planner, runs) = (Planner::of(&asked), asked.runs);
+        let (planner, runs) = (Planner::from_config(&asked), asked.runs);
         loop {
             let trials: Vec<&Trials> = cells.iter().map(|cell| &cell.trials).collect();
             let (step, next) = if let Some(step) = planner.step(runs, &trials) {

@@ -69,10 +69,10 @@ impl Run {
         interrupt: &Interrupt,
         followers: &Followers,
     ) -> anyhow::Result<Measured> {
-        let early = EarlyStop::of(&self.config.judge);
+        let early = EarlyStop::from_config(&self.config.judge);
         let store = Store::of_run(self.config.artifacts.directory.clone());
         let phases = &self.config.schedule.phases;
-        let adaptive = AdaptiveLoads::of(phases, &self.registry, &store, self.clock);
+        let adaptive = AdaptiveLoads::new(phases, &self.registry, &store, self.clock);
         let followers = &adaptive.among(&early.among(followers));
         self.begin(followers);
         let measurer = self.measurer();
@@ -114,7 +114,8 @@ impl Run {
         let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = knows_all.then(|| self.client_counts(&processed));
-        let limits = ClientLimits::of(&processed.ledger.profiling).filter(|_| knows_all);
+        let limits =
+            ClientLimits::from_accumulator(&processed.ledger.profiling).filter(|_| knows_all);
         let mut found = collections.finish(counts, limits, interrupt, &mut processed.files);
         let ledger = &mut processed.ledger;
         ledger.profiling.set_round_trip(found.round_trip_ns);
@@ -275,7 +276,8 @@ impl Run {
 
     /// What the client counts to compare with the server.
     fn client_counts(&self, processed: &Processed) -> ClientCounts {
-        let counts = ClientCounts::of([&processed.ledger.warmup, &processed.ledger.profiling]);
+        let counts =
+            ClientCounts::in_phases([&processed.ledger.warmup, &processed.ledger.profiling]);
         counts.of_choices(self.description.setup.choices())
     }
 
@@ -531,8 +533,9 @@ fn profiling(phases: &[PhaseStats]) -> impl Iterator<Item = &PhaseStats> {
 
 /// Returns the counters of the phases of the measurement.
 fn measured_counters<'a>(progress: &'a Progress, phases: &[PhaseStats]) -> Vec<&'a Counters> {
-    let of = |phase: &PhaseStats| progress.phase(phase.phase_index as usize).map(|of| &**of);
-    profiling(phases).filter_map(of).collect()
+    let progress_of =
+        |phase: &PhaseStats| progress.phase(phase.phase_index as usize).map(|of| &**of);
+    profiling(phases).filter_map(progress_of).collect()
 }
 
 /// Returns the use of processors in the phase that needed most of them, which shows the client's limits.

@@ -24,7 +24,9 @@ impl Run {
         // Without a start, the ID is that of the settings that the shards share.
         let settings = self.description.benchmark_id;
         let lead = Start::lead(&self.config);
-        let Some(barrier) = Barrier::of(&self.config, settings, lead)? else { return Ok(None) };
+        let Some(barrier) = Barrier::from_config(&self.config, settings, lead)? else {
+            return Ok(None);
+        };
         let Some(met) = barrier.meet(interrupt)? else { return Ok(None) };
         self.config.schedule.start_at = Some(met.start_at_ns);
         self.config.warnings.extend(met.warnings);
@@ -72,12 +74,12 @@ fn combine(
     interrupt: &Interrupt,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    let together = Together::of(config);
+    let together = Together::from_config(config);
     let directories = rebuild::shards_of(together.directory(), member.shard().count(), id);
     let (place, overwrite) = (Some(together.combined()), together.overwrites());
     let rebuilt = rebuild::combine(&directories, place, overwrite, &[], &[])?;
     let ending = Ending::Run(Box::new(report::written(rebuilt, overwrite)?));
-    let delivery = Delivery::of(config, Followers::default(), interrupt);
+    let delivery = Delivery::new(config, Followers::default(), interrupt);
     let mut out = Output::new(out);
     let outcome = deliver(ending, &delivery, &mut out);
     out.finish(outcome)

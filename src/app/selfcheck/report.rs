@@ -73,8 +73,8 @@ impl Step {
         let Errors { by_arrival, by_read, slip, slip_at_server, .. } = errors;
         let mut pairs = by_arrival.into_iter().zip(by_read).map(|(by_arrival, by_read)| {
             Some(Pair {
-                by_arrival: ErrorDistribution::of(&by_arrival)?,
-                by_read: ErrorDistribution::of(&by_read)?,
+                by_arrival: ErrorDistribution::from_errors(&by_arrival)?,
+                by_read: ErrorDistribution::from_errors(&by_read)?,
             })
         });
         let mut step = Self {
@@ -85,8 +85,8 @@ impl Step {
             reached_concurrency: errors.reached_concurrency,
             kernel_stamps: errors.kernel_share,
             errors: Metrics(std::array::from_fn(|_| pairs.next().flatten())),
-            schedule_slip: ErrorDistribution::of(&slip),
-            slip_at_server: ErrorDistribution::of(&slip_at_server),
+            schedule_slip: ErrorDistribution::from_errors(&slip),
+            slip_at_server: ErrorDistribution::from_errors(&slip_at_server),
             failures: Vec::new(),
         };
         step.failures = step.failures(bound_ms);
@@ -213,7 +213,7 @@ impl Report {
             ("Req Latency error p99", 0),
             ("Holds", 0),
         ]);
-        let of = |spread: Option<ErrorDistribution>, field: fn(ErrorDistribution) -> f64| {
+        let column = |spread: Option<ErrorDistribution>, field: fn(ErrorDistribution) -> f64| {
             spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.3}", field(spread)))
         };
         let rows = self.rates.iter().map(|step| {
@@ -221,11 +221,11 @@ impl Report {
             [
                 step.load.size().to_string(),
                 step.requests.to_string(),
-                of(slip, |spread| spread.p50),
-                of(slip, |spread| spread.p99),
-                of(slip, |spread| spread.max),
-                of(server, |spread| spread.p50),
-                of(server, |spread| spread.p99),
+                column(slip, |spread| spread.p50),
+                column(slip, |spread| spread.p99),
+                column(slip, |spread| spread.max),
+                column(server, |spread| spread.p50),
+                column(server, |spread| spread.p99),
                 both(step.errors.0[3]),
                 step.holds(),
             ]

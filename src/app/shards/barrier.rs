@@ -68,7 +68,7 @@ pub(in crate::app) struct Met {
 impl Barrier {
     /// Returns the barrier in `files` for the run of `config`, whose shards share the `settings`;
     /// `None` if its start is configured. This shard needs the time `lead` before the start.
-    pub(in crate::app) fn of(
+    pub(in crate::app) fn from_config(
         config: &RunConfig,
         settings: Uuid,
         lead: Nanos,
@@ -76,7 +76,7 @@ impl Barrier {
         let (Some(shard), Some(barrier)) = (config.schedule.shard, &config.barrier) else {
             return Ok(None);
         };
-        let together = super::Together::of(config);
+        let together = super::Together::from_config(config);
         if shard.index() == 0 {
             together.check()?;
         }
@@ -301,7 +301,7 @@ impl Barrier {
             Some((*index, note.clock?))
         };
         let clocks: Vec<(u64, ClockOffset)> = agreed.members.iter().filter_map(clock).collect();
-        let spread = ClockSpread::of(clocks.into_iter());
+        let spread = ClockSpread::from_clocks(clocks.into_iter());
         absent.into_iter().chain(spread.and_then(|spread| spread.warning())).collect()
     }
 

@@ -49,22 +49,22 @@ struct Level<'a> {
 }
 
 /// Returns the adaptive loads of a run.
-pub(super) fn of(report: &RunReport) -> Vec<Adaptive<'_>> {
+pub(super) fn adaptive_loads(report: &RunReport) -> Vec<Adaptive<'_>> {
     let mut levels = report.levels.iter();
-    let adaptive = |path| Adaptive::of(path, &mut levels, report);
+    let adaptive = |path| Adaptive::new(path, &mut levels, report);
     report.outcome.adaptive.iter().map(adaptive).collect()
 }
 
 impl<'a> Adaptive<'a> {
     /// Describes a path, whose windows have the next `levels`.
-    fn of(
+    fn new(
         path: &'a AdaptivePath,
         levels: &mut Iter<'a, Vec<MetricResult>>,
         report: &'a RunReport,
     ) -> Self {
         let level = |window| {
             let results = levels.next().map_or(&[][..], Vec::as_slice);
-            Level::of(window, results, report)
+            Level::new(window, results, report)
         };
         Self {
             phase: &path.phase,
@@ -81,7 +81,7 @@ impl<'a> Adaptive<'a> {
 }
 
 impl<'a> Level<'a> {
-    fn of(window: &'a Window, results: &'a [MetricResult], report: &RunReport) -> Self {
+    fn new(window: &'a Window, results: &'a [MetricResult], report: &RunReport) -> Self {
         let origin = report.outcome.start_wall_ns.cast_signed();
         let offset = |at: u64| at.cast_signed().saturating_sub(origin);
         Self {

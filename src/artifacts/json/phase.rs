@@ -37,7 +37,7 @@ pub(super) struct Phase<'a> {
 }
 
 impl<'a> Phase<'a> {
-    pub(super) fn of(index: usize, phase: &'a PhaseResult, report: &'a RunReport) -> Self {
+    pub(super) fn new(index: usize, phase: &'a PhaseResult, report: &'a RunReport) -> Self {
         let developer_mode = report.run.settings.developer_mode;
         let PhaseTimes { start_wall_ns, end_wall_ns } = phase.times;
         let origin = report.outcome.start_wall_ns.cast_signed();
@@ -52,7 +52,7 @@ impl<'a> Phase<'a> {
             start_offset_ns: start_wall_ns.cast_signed().saturating_sub(origin),
             end_offset_ns: end_wall_ns.cast_signed().saturating_sub(origin),
             metrics: Metrics { results: &phase.results, developer_mode },
-            steady_state: Steady::of(phase.steady_state.as_ref(), start_wall_ns, developer_mode),
+            steady_state: Steady::new(phase.steady_state.as_ref(), start_wall_ns, developer_mode),
             recovery: phase.recovery.as_ref(),
             error_summary: errors
                 .map(|(error_details, count)| ErrorCount { error_details, count })

@@ -18,7 +18,7 @@ pub(super) struct RunColumns {
 }
 
 impl RunColumns {
-    pub(super) fn of(run: &RunDescription) -> Self {
+    pub(super) fn from_description(run: &RunDescription) -> Self {
         let measured = run.setup.measured_phase();
         Self {
             benchmark_id: Some(run.benchmark_id).filter(|id| !id.is_nil()),

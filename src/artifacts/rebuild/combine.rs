@@ -67,7 +67,7 @@ pub fn combine(
     // Until it is complete, its name may be a link to a shard's own file.
     let mut lines = LineSink::create_beside(&layout.records)?;
     let files = sources.iter().map(|source| source.layout.records.as_path());
-    let mut seen = Seen::of(files, &store);
+    let mut seen = Seen::in_files(files, &store);
     let (mut origins, mut clients, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for source in &sources {
         let before = gathered.records;
@@ -88,7 +88,7 @@ pub fn combine(
         return Err(ReportError::Empty { path: layout.records, was_killed: false });
     }
     // What the shards' own summaries cover is theirs; this is about an earlier combination.
-    let coverage = Coverage::of(&gathered, None);
+    let coverage = Coverage::from_gathered(&gathered, None);
     if !overwrite {
         coverage.check(&layout)?;
     }
@@ -103,7 +103,7 @@ pub fn combine(
     notes.extend(clock_spread(&parts).and_then(|spread| spread.warning()));
     let combination = combination(first.shard.count(), parts);
     let mut files = ServerMetricsFiles::default();
-    let counts = ClientCounts::of([&gathered.ledger.warmup, &gathered.ledger.profiling])
+    let counts = ClientCounts::in_phases([&gathered.ledger.warmup, &gathered.ledger.profiling])
         .of_choices(run.setup.choices());
     let server_metrics =
         combination.missing.is_empty().then_some(&counts).filter(|_| unknown.is_none());
@@ -154,7 +154,7 @@ pub fn combine(
 /// Returns which directories of the shards of the run `benchmark_id` have files, of those in `directory`.
 #[must_use]
 pub fn shards_of(directory: &Path, count: u64, benchmark_id: Uuid) -> Vec<PathBuf> {
-    let all = (0..count).filter_map(|index| Shard::of(index, count).ok());
+    let all = (0..count).filter_map(|index| Shard::checked(index, count).ok());
     let place = |shard: Shard| directory.join(shard.directory());
     let is_of = |place: &PathBuf| Origin::find(place).is_ok_and(|it| it.is_of(benchmark_id));
     all.map(place).filter(is_of).collect()
@@ -246,14 +246,14 @@ fn load(
 
 /// Returns when each phase ran: from its first start in any shard to its last end.
 fn phases(ends: &[&RunOutcome]) -> Vec<PhaseTimes> {
-    let of = |index: usize| {
+    let shard = |index: usize| {
         let times = || ends.iter().filter_map(|end| end.phases.get(index));
         Some(PhaseTimes {
             start_wall_ns: times().map(|times| times.start_wall_ns).min()?,
             end_wall_ns: times().map(|times| times.end_wall_ns).max()?,
         })
     };
-    (0..).map_while(of).collect()
+    (0..).map_while(shard).collect()
 }
 
 fn combination(count: u64, parts: Vec<Part>) -> Combination {
@@ -274,7 +274,7 @@ fn combination(count: u64, parts: Vec<Part>) -> Combination {
 
 /// Returns the largest difference between the clocks of the shards, as far as they are known.
 fn clock_spread(parts: &[Part]) -> Option<ClockSpread> {
-    ClockSpread::of(parts.iter().filter_map(|part| Some((part.index, part.clock?))))
+    ClockSpread::from_clocks(parts.iter().filter_map(|part| Some((part.index, part.clock?))))
 }
 
 /// `2 of 8 shards are missing: 3, 5`
@@ -348,7 +348,7 @@ fn servers(
         outcome,
         first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
         // Each client's requests are among the server's.
-        limits: clients.and_then(|_| ClientLimits::of(&gathered.ledger.profiling)),
+        limits: clients.and_then(|_| ClientLimits::from_accumulator(&gathered.ledger.profiling)),
         is_needed: source.run.needs_server_metrics(),
     };
     let mut metrics = server_metrics::rebuild(&known, files, notes);

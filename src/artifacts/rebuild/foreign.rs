@@ -24,7 +24,7 @@ pub(super) fn setup(config: &Value, input_config: &Value) -> Setup {
         Setup {
             phases: phases.unwrap_or_default(),
             multi_run: multi_run.unwrap_or_default(),
-            ..InputConfig::of(input_config).setup()
+            ..InputConfig::from_value(input_config).setup()
         }
     })
 }
@@ -102,7 +102,7 @@ fn known<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(from: D) -> R
 }
 
 impl InputConfig {
-    pub(super) fn of(input_config: &Value) -> Self {
+    pub(super) fn from_value(input_config: &Value) -> Self {
         Self::deserialize(input_config).unwrap_or_default()
     }
 
@@ -162,7 +162,7 @@ mod tests {
             "artifacts": {"dir": "out", "slice_duration": 0.5, "show_trace_timing": "yes"},
             "network_latency": {"enabled": true, "mean_ms": 2.5},
         });
-        let known = InputConfig::of(&input_config);
+        let known = InputConfig::from_value(&input_config);
         assert_eq!(known.endpoint_type(), EndpointType::CHAT);
         assert!(!known.artifacts.show_trace_timing);
         let expected = Setup {

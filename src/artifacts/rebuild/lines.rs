@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::line_file::{LineFailure, LineFile};
-use super::{Line, Place, ReportError};
+use super::{Line, ReportError, RequestPlace};
 use crate::artifacts::decimal::Form;
 use crate::column::{Column, Sorted, Store};
 use crate::metrics::fields::{Id, Metadata, Text};
 use crate::metrics::health::ClientErrors;
-use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
+use crate::metrics::metric::{MetricKind, Observation, RecordValues, Value};
 use crate::metrics::session::TurnPlace;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Metric, MetricFlags, Registry};
@@ -38,7 +38,7 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Finds the requests that have several records in `files`.
-    pub(super) fn of<'a>(files: impl IntoIterator<Item = &'a Path>, store: &Store) -> Self {
+    pub(super) fn in_files<'a>(files: impl IntoIterator<Item = &'a Path>, store: &Store) -> Self {
         let mut ids: Column<u64> = Column::new(store.scratch());
         for path in files {
             // What cannot be read is reported where the records are.
@@ -96,7 +96,7 @@ fn client_errors(metadata: &Metadata<'_>) -> Option<ClientErrors> {
 
 /// Returns the place of the request in its session; `None` if an earlier version or another tool
 /// wrote it, so that it is not known whether the session ended.
-fn place(metadata: &Metadata<'_>) -> Option<Place> {
+fn place(metadata: &Metadata<'_>) -> Option<RequestPlace> {
     let correlation_id = metadata.x_correlation_id?.known()?;
     let ancestry = match metadata.agent_depth {
         Some(depth) => Some(Ancestry {
@@ -112,7 +112,7 @@ fn place(metadata: &Metadata<'_>) -> Option<Place> {
         delay: Nanos(metadata.turn_delay_ns.unwrap_or_default()),
     });
     let is_alone = metadata.turn_index == Some(0) && ancestry.is_none();
-    (of_turn.is_some() || is_alone).then_some(Place {
+    (of_turn.is_some() || is_alone).then_some(RequestPlace {
         session: metadata.session_num?,
         correlation_id,
         ancestry,
@@ -266,7 +266,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
 
 /// Parses a value to the metric's own unit.
 fn value(metric: &Metric, text: &str) -> Result<Value, String> {
-    let form = Form::of(metric);
+    let form = Form::for_metric(metric);
     let number = |text: &str| {
         form.read(text.trim())
             .ok_or_else(|| format!("{text:?} is not a valid value of {}", metric.tag))
@@ -294,7 +294,7 @@ fn recount(
         values.set(metric.tag, Value::Scalar(tokens as f64));
     }
     for metric in registry.rows() {
-        let Kind::Count(counts) = metric.kind else { continue };
+        let MetricKind::Count(counts) = metric.kind else { continue };
         let is_hidden = metric.flags.contains(MetricFlags::NO_INDIVIDUAL_RECORDS);
         let applies = metric.flags.contains(MetricFlags::ERROR_ONLY) == failed;
         if is_hidden && applies && counts(values, registry.settings()) {

@@ -157,22 +157,22 @@ fn page(directory: &Path, path: &Path) -> Option<PathBuf> {
 
 /// Returns what became of a run with this summary.
 fn state(summary: Option<&Summary>, has_ended: bool) -> State {
-    let of = |level, text: &str| State { level, text: text.to_owned() };
+    let state = |level, text: &str| State { level, text: text.to_owned() };
     let Some(summary) = summary else {
         // A run that was killed leaves the same files as one that still runs.
         let text = if has_ended { "without summary" } else { "running or killed" };
-        return of(Level::Doubtful, text);
+        return state(Level::Doubtful, text);
     };
     if summary.was_cancelled {
-        return of(Level::Doubtful, "cancelled");
+        return state(Level::Doubtful, "cancelled");
     }
     if summary.is_complete == Some(false) {
-        return of(Level::Bad, "incomplete");
+        return state(Level::Bad, "incomplete");
     }
     let held = summary.gates.iter().filter(|gate| gate.held).count();
     if held < summary.gates.len() {
         let text = format!("{held} of {} gates held", summary.gates.len());
-        return of(Level::Bad, &text);
+        return state(Level::Bad, &text);
     }
     let client = summary.client_health.as_ref().and_then(|health| health.verdict);
     let load = summary.load_health.as_ref().and_then(|health| health.verdict);
@@ -185,5 +185,5 @@ fn state(summary: Option<&Summary>, has_ended: bool) -> State {
         | (_, Some(LoadVerdict::Saturated | LoadVerdict::Rejecting)) => Level::Doubtful,
         _ => Level::Good,
     };
-    if words.is_empty() { of(level, "complete") } else { of(level, &words.join(", ")) }
+    if words.is_empty() { state(level, "complete") } else { state(level, &words.join(", ")) }
 }

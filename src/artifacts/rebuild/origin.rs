@@ -125,7 +125,7 @@ struct Summary {
 
 impl Summary {
     fn describe(self) -> (RunDescription, Option<End>) {
-        let known = InputConfig::of(&self.input_config);
+        let known = InputConfig::from_value(&self.input_config);
         let run = RunDescription {
             benchmark_id: Uuid::parse_str(&self.run_info.benchmark_id).unwrap_or_default(),
             streaming: known.endpoint.streaming,
@@ -143,7 +143,7 @@ impl Summary {
             cli_command: self.run_info.cli_command,
             provenance: self.run_info.provenance,
             tables: Tables { trace_timing: known.artifacts.show_trace_timing, ..Tables::default() },
-            ..RunDescription::of(known.endpoint_type())
+            ..RunDescription::for_endpoint_type(known.endpoint_type())
         };
         let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));
         let end = times.map(|(start_wall_ns, end_wall_ns)| RunOutcome {
@@ -188,5 +188,5 @@ fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
     read.map_err(|why| ReportError::NoRecords { path: records.to_owned(), why })?;
     let has_output = has_output || streaming;
     let endpoint = if has_output { EndpointType::CHAT } else { EndpointType::EMBEDDINGS };
-    Ok(RunDescription { streaming, ..RunDescription::of(endpoint) })
+    Ok(RunDescription { streaming, ..RunDescription::for_endpoint_type(endpoint) })
 }

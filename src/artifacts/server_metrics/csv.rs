@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::endpoint_ids::EndpointIds;
 use super::members::{kind_name, whole};
 use crate::artifacts::sections::{Sections, text};
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{
     Buckets, CounterStats, GaugeStats, HistogramStats, MetricReport, SeriesReport,
     ServerMetricsReport, Stats,
@@ -39,15 +39,15 @@ const AFTER: [&str; 3] = ["Description", "buckets", "flags"];
 
 /// Writes the sections that have rows, separated by an empty line.
 pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Result<()> {
-    let ids = EndpointIds::of(&report.summary.endpoints_successful);
+    let ids = EndpointIds::from_urls(&report.summary.endpoints_successful);
     let mut sections = Sections::new(out);
     for (kind, statistics) in [
-        (Kind::Gauge, GAUGE),
-        (Kind::Counter, COUNTER),
-        (Kind::Histogram, HISTOGRAM),
-        (Kind::Unknown, GAUGE),
+        (SeriesKind::Gauge, GAUGE),
+        (SeriesKind::Counter, COUNTER),
+        (SeriesKind::Histogram, HISTOGRAM),
+        (SeriesKind::Unknown, GAUGE),
     ] {
-        let section = Section::of(kind, statistics, &report.metrics);
+        let section = Section::new(kind, statistics, &report.metrics);
         sections.write(section.header(), section.rows(&ids))?;
     }
     let header = ["Endpoint", "Metric", "Key", "Value", "Description"].map(str::to_owned);
@@ -56,7 +56,7 @@ pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Re
 
 /// The series of one kind.
 struct Section<'a> {
-    kind: Kind,
+    kind: SeriesKind,
     statistics: &'static [&'static str],
     metrics: &'a [MetricReport],
     /// Labels and their columns, sorted by label.
@@ -66,7 +66,11 @@ struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    fn of(kind: Kind, statistics: &'static [&'static str], metrics: &'a [MetricReport]) -> Self {
+    fn new(
+        kind: SeriesKind,
+        statistics: &'static [&'static str],
+        metrics: &'a [MetricReport],
+    ) -> Self {
         let names: BTreeSet<&str> = series_of(metrics, kind)
             .flat_map(|(_, series)| series.labels.iter().map(|(name, _)| &**name))
             .collect();
@@ -88,7 +92,7 @@ impl<'a> Section<'a> {
     fn header(&self) -> impl Iterator<Item = String> {
         let fixed = BEFORE.iter().chain(self.statistics).map(ToString::to_string);
         let [description, buckets, flags] = AFTER;
-        let buckets = (self.kind == Kind::Histogram).then_some(buckets);
+        let buckets = (self.kind == SeriesKind::Histogram).then_some(buckets);
         let flags = self.has_flags.then_some(flags);
         let after = [Some(description), buckets, flags].into_iter().flatten().map(str::to_owned);
         fixed.chain(self.labels.values().cloned()).chain(after)
@@ -118,7 +122,7 @@ impl<'a> Section<'a> {
 
 fn series_of(
     metrics: &[MetricReport],
-    kind: Kind,
+    kind: SeriesKind,
 ) -> impl Iterator<Item = (&MetricReport, &SeriesReport)> {
     let metrics = metrics.iter().filter(move |metric| metric.kind == kind);
     metrics.flat_map(|metric| metric.series.iter().map(move |series| (metric, series)))
@@ -132,7 +136,7 @@ fn label<'a>(series: &'a SeriesReport, name: &str) -> &'a str {
 
 /// Returns one row for each label of each series.
 fn info_rows(metrics: &[MetricReport], ids: &EndpointIds) -> impl Iterator<Item = Vec<String>> {
-    series_of(metrics, Kind::Info).flat_map(move |(metric, series)| {
+    series_of(metrics, SeriesKind::Info).flat_map(move |(metric, series)| {
         series.labels.iter().map(move |(key, value)| {
             [&ids.of_url(&series.endpoint_url), &metric.name, key, value, &metric.description]
                 .map(ToString::to_string)

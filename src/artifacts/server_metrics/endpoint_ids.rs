@@ -13,7 +13,7 @@ pub(super) struct EndpointIds(HashMap<ShownUrl, Arc<str>>);
 
 impl EndpointIds {
     /// Creates names of the form `host:port`; the whole URL if two of them share that.
-    pub(super) fn of(urls: &[ShownUrl]) -> Self {
+    pub(super) fn from_urls(urls: &[ShownUrl]) -> Self {
         let mut shared: HashMap<Arc<str>, usize> = HashMap::new();
         for url in urls {
             *shared.entry(host_and_port(url)).or_default() += 1;
@@ -51,7 +51,7 @@ mod tests {
             "http://shared:1/b/metrics",
         ]
         .map(ShownUrl::new);
-        let ids = EndpointIds::of(&urls);
+        let ids = EndpointIds::from_urls(&urls);
         let found = urls.each_ref().map(|url| ids.of_url(url).to_string());
         let (a, b) = (&*urls[3], &*urls[4]);
         assert_eq!(found, ["localhost:8000", "node:443", "[::1]:9", a, b]);

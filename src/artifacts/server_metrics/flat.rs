@@ -13,7 +13,7 @@ use super::members::{Each, Metric, exported_kind, finite, members, whole};
 use crate::artifacts::pairs::Pairs;
 use crate::artifacts::whole::pretty;
 use crate::redact::ShownUrl;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{
     self, CounterStats, GaugeStats, HistogramStats, MetricReport, PERCENTILES, SeriesReport,
     ServerMetricsReport, Stats, SummaryStats,
@@ -22,9 +22,9 @@ use crate::server_metrics::store::bound;
 
 /// Writes the file, indented by two spaces.
 pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Result<()> {
-    let ids = EndpointIds::of(&report.summary.endpoints_successful);
+    let ids = EndpointIds::from_urls(&report.summary.endpoints_successful);
     let export = Export {
-        summary: Summary::of(&report.summary, &ids),
+        summary: Summary::new(&report.summary, &ids),
         metrics: Metrics { metrics: &report.metrics, ids: &ids },
     };
     pretty(out, &export)
@@ -57,24 +57,24 @@ members! {
 }
 
 impl Summary {
-    fn of(summary: &report::Summary, ids: &EndpointIds) -> Self {
-        let configured = EndpointIds::of(&summary.endpoints_configured);
+    fn new(summary: &report::Summary, ids: &EndpointIds) -> Self {
+        let configured = EndpointIds::from_urls(&summary.endpoints_configured);
         let all =
             |urls: &[ShownUrl], ids: &EndpointIds| urls.iter().map(|url| ids.of_url(url)).collect();
         let info = summary.endpoint_info.iter();
         Self {
             endpoints_configured: all(&summary.endpoints_configured, &configured),
             endpoints_successful: all(&summary.endpoints_successful, ids),
-            times: Times::of(summary.windows),
+            times: Times::from_windows(summary.windows),
             endpoint_info: info
-                .map(|(url, info)| (ids.of_url(url), EndpointInfo::of(url, info)))
+                .map(|(url, info)| (ids.of_url(url), EndpointInfo::new(url, info)))
                 .collect(),
         }
     }
 }
 
 impl EndpointInfo {
-    fn of(url: &ShownUrl, info: &report::EndpointInfo) -> Self {
+    fn new(url: &ShownUrl, info: &report::EndpointInfo) -> Self {
         let seconds = info.last_fetch_ns.saturating_sub(info.first_fetch_ns) as f64 / 1e9;
         let periods = info.total_fetches.saturating_sub(1);
         Self {
@@ -114,14 +114,14 @@ impl Serialize for Metrics<'_> {
         let named = report::keys(self.metrics).into_iter().zip(self.metrics);
         serializer.collect_map(named.map(|(name, metric)| {
             let unit = match metric.kind {
-                Kind::Info => Some(Arc::from("info")),
+                SeriesKind::Info => Some(Arc::from("info")),
                 _ => metric.unit.clone(),
             };
             let metric = Metric {
                 kind: exported_kind(metric.kind),
                 description: Arc::clone(&metric.description),
                 unit,
-                series: Each(&metric.series, |series| Series::of(metric.kind, series, self.ids)),
+                series: Each(&metric.series, |series| Series::new(metric.kind, series, self.ids)),
             };
             (name, metric)
         }))
@@ -142,7 +142,7 @@ members! {
 }
 
 impl Series {
-    fn of(kind: Kind, series: &SeriesReport, ids: &EndpointIds) -> Self {
+    fn new(kind: SeriesKind, series: &SeriesReport, ids: &EndpointIds) -> Self {
         let named = Self {
             endpoint: Some(ids.of_url(&series.endpoint_url)),
             endpoint_url: Some(series.endpoint_url.clone()),
@@ -153,7 +153,7 @@ impl Series {
             ..Self::default()
         };
         match &series.stats {
-            Stats::Gauge(_) if kind == Kind::Info => named,
+            Stats::Gauge(_) if kind == SeriesKind::Info => named,
             Stats::Gauge(stats) => named.gauge(stats),
             Stats::Counter(stats) => named.counter(stats),
             Stats::Histogram(stats) => named.histogram(stats),

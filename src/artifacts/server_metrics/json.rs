@@ -16,7 +16,7 @@ use crate::artifacts::pairs::Pairs;
 use crate::artifacts::whole::pretty;
 use crate::redact::ShownUrl;
 use crate::run::RunDescription;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{
     self, MetricReport, PERCENTILES, SeriesReport, ServerMetricsReport, Stats as Statistics,
     Timeslice, Windows,
@@ -36,7 +36,7 @@ pub(super) fn write(
         schema_version: SCHEMA_VERSION.to_owned(),
         aiperf_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         benchmark_id: Some(run.benchmark_id.to_string()),
-        summary: Summary::of(&report.summary),
+        summary: Summary::from_summary(&report.summary),
         metrics_phase: Some("profiling".to_owned()),
         metrics: Metrics(&report.metrics),
         warmup_metrics: warmup,
@@ -106,7 +106,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn of(windows: Windows) -> Self {
+    pub(super) fn from_windows(windows: Windows) -> Self {
         windows.profiling.or(windows.warmup).map_or_else(Self::default, |window| Self {
             start_time: Some(local_time(window.start_ns)),
             end_time: Some(local_time(window.end_ns)),
@@ -149,16 +149,16 @@ struct TimeRange {
 }
 
 impl Summary {
-    fn of(summary: &report::Summary) -> Self {
+    fn from_summary(summary: &report::Summary) -> Self {
         let range =
             |window: report::Window| TimeRange { start_ns: window.start_ns, end_ns: window.end_ns };
         let info = summary.endpoint_info.iter();
         Self {
             endpoints_configured: summary.endpoints_configured.clone(),
             endpoints_successful: summary.endpoints_successful.clone(),
-            times: Times::of(summary.windows),
+            times: Times::from_windows(summary.windows),
             endpoint_info: info
-                .map(|(url, info)| (Arc::clone(url.text()), EndpointInfo::of(info)))
+                .map(|(url, info)| (Arc::clone(url.text()), EndpointInfo::from_info(info)))
                 .collect(),
             phase_time_ranges: Some(PhaseTimeRanges {
                 profiling: summary.windows.profiling.map(range),
@@ -169,7 +169,7 @@ impl Summary {
 }
 
 impl EndpointInfo {
-    fn of(info: &report::EndpointInfo) -> Self {
+    fn from_info(info: &report::EndpointInfo) -> Self {
         Self {
             total_fetches: info.total_fetches,
             first_fetch_ns: info.first_fetch_ns,
@@ -199,13 +199,13 @@ pub(in crate::artifacts) struct Metrics<'a>(
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let named = report::keys(self.0).into_iter().zip(self.0);
-        let shown = named.filter(|(_, metric)| metric.kind != Kind::Summary);
+        let shown = named.filter(|(_, metric)| metric.kind != SeriesKind::Summary);
         serializer.collect_map(shown.map(|(name, metric)| {
             let metric = Metric {
                 kind: exported_kind(metric.kind),
                 description: Arc::clone(&metric.description),
                 unit: metric.unit.clone(),
-                series: Each(&metric.series, Series::of),
+                series: Each(&metric.series, Series::from_report),
             };
             (name, metric)
         }))
@@ -253,7 +253,7 @@ enum BucketsMember {
 }
 
 impl BucketsMember {
-    fn of(stats: &Statistics) -> Self {
+    fn from_statistics(stats: &Statistics) -> Self {
         match stats {
             Statistics::Histogram(histogram) => {
                 histogram.buckets.as_ref().map_or(Self::Null, |all| Self::Counted(buckets(all)))
@@ -328,19 +328,28 @@ members! {
 }
 
 impl Series {
-    fn of(series: &SeriesReport) -> Self {
+    fn from_report(series: &SeriesReport) -> Self {
         let (stats, timeslices) = match &series.stats {
             Statistics::Gauge(gauge) => (
-                Stats::Gauge(GaugeStats::of(gauge)),
-                gauge.timeslices.iter().map(GaugeSlice::of).map(Slice::Gauge).collect(),
+                Stats::Gauge(GaugeStats::from_stats(gauge)),
+                gauge.timeslices.iter().map(GaugeSlice::from_timeslice).map(Slice::Gauge).collect(),
             ),
             Statistics::Counter(counter) => (
-                Stats::Counter(CounterStats::of(counter)),
-                counter.timeslices.iter().map(CounterSlice::of).map(Slice::Counter).collect(),
+                Stats::Counter(CounterStats::from_stats(counter)),
+                counter
+                    .timeslices
+                    .iter()
+                    .map(CounterSlice::from_timeslice)
+                    .map(Slice::Counter)
+                    .collect(),
             ),
             Statistics::Histogram(histogram) => (
-                Stats::Histogram(HistogramStats::of(histogram)),
-                slices(histogram).iter().map(HistogramSlice::of).map(Slice::Histogram).collect(),
+                Stats::Histogram(HistogramStats::from_stats(histogram)),
+                slices(histogram)
+                    .iter()
+                    .map(HistogramSlice::from_timeslice)
+                    .map(Slice::Histogram)
+                    .collect(),
             ),
             // Their metrics are left out.
             Statistics::Summary(_) => (Stats::Gauge(GaugeStats::default()), Vec::new()),
@@ -351,7 +360,7 @@ impl Series {
             stats,
             flags: series.stats.flags().into_iter().map(Cow::Borrowed).collect(),
             late_increase: series.stats.late_increase(),
-            buckets: BucketsMember::of(&series.stats),
+            buckets: BucketsMember::from_statistics(&series.stats),
             estimate_bounds: estimate_bounds(&series.stats),
             timeslices,
         }
@@ -380,7 +389,7 @@ pub(super) fn buckets(buckets: &report::Buckets) -> Buckets {
 }
 
 impl GaugeStats {
-    fn of(stats: &report::GaugeStats) -> Self {
+    fn from_stats(stats: &report::GaugeStats) -> Self {
         let [p1, p5, p10, p25, p50, p75, p90, p95, p99] = stats.percentiles.map(finite);
         let [avg, min, max, std] = [stats.avg, stats.min, stats.max, stats.std].map(finite);
         Self { avg, min, max, std, p1, p5, p10, p25, p50, p75, p90, p95, p99 }
@@ -388,7 +397,7 @@ impl GaugeStats {
 }
 
 impl CounterStats {
-    fn of(stats: &report::CounterStats) -> Self {
+    fn from_stats(stats: &report::CounterStats) -> Self {
         let rates = stats.slice_rates;
         Self {
             total: finite(stats.total),
@@ -405,7 +414,7 @@ impl CounterStats {
 
 impl HistogramStats {
     /// Returns the statistics; without observations, only that there were none.
-    fn of(stats: &report::HistogramStats) -> Self {
+    fn from_stats(stats: &report::HistogramStats) -> Self {
         let counted = Self {
             count: Some(whole(stats.count)),
             reset_count: stats.resets.map(|resets| resets.reset_count),
@@ -442,7 +451,7 @@ fn unless_complete<T>(slice: &Timeslice<T>) -> Option<bool> {
 }
 
 impl GaugeSlice {
-    fn of(slice: &Timeslice<report::GaugeSlice>) -> Self {
+    fn from_timeslice(slice: &Timeslice<report::GaugeSlice>) -> Self {
         Self {
             start_ns: Some(slice.start_ns),
             end_ns: Some(slice.end_ns),
@@ -455,7 +464,7 @@ impl GaugeSlice {
 }
 
 impl CounterSlice {
-    fn of(slice: &Timeslice<report::CounterSlice>) -> Self {
+    fn from_timeslice(slice: &Timeslice<report::CounterSlice>) -> Self {
         Self {
             start_ns: Some(slice.start_ns),
             end_ns: Some(slice.end_ns),
@@ -467,7 +476,7 @@ impl CounterSlice {
 }
 
 impl HistogramSlice {
-    fn of(slice: &Timeslice<report::HistogramSlice>) -> Self {
+    fn from_timeslice(slice: &Timeslice<report::HistogramSlice>) -> Self {
         Self {
             start_ns: Some(slice.start_ns),
             end_ns: Some(slice.end_ns),

@@ -15,7 +15,7 @@ use crate::artifacts::error::{ArtifactError, WriteFailure};
 use crate::artifacts::record_file::FLUSH_INTERVAL;
 use crate::artifacts::sink::LineSink;
 use crate::schedule::config::PhaseLabels;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::snapshot::{Family, Point, Snapshot, Value};
 use crate::server_metrics::{PhaseMark, Scrape};
 
@@ -96,7 +96,7 @@ pub(super) struct LineWriter {
 /// What earlier lines contain about a family.
 #[derive(Debug, Clone, Copy)]
 struct Told {
-    kind: Kind,
+    kind: SeriesKind,
     has_description: bool,
     has_unit: bool,
     /// The last line that contains it.
@@ -104,7 +104,7 @@ struct Told {
 }
 
 impl Told {
-    fn of(family: &Family<'_>, line: u64) -> Self {
+    fn new(family: &Family<'_>, line: u64) -> Self {
         let has_description = family.description.is_some();
         Self { kind: family.kind, has_description, has_unit: family.unit.is_some(), line }
     }
@@ -142,7 +142,7 @@ struct Rest<'s> {
 #[derive(Serialize)]
 struct About<'a> {
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: SeriesKind,
     /// The name, if it is not the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
@@ -205,7 +205,7 @@ impl LineWriter {
         self.line.extend_from_slice(b",\"metrics\":{");
         for family in &snapshot.families {
             let key = key_of(family, told, self.number);
-            let this = Told::of(family, self.number);
+            let this = Told::new(family, self.number);
             match told.get_mut(&*key) {
                 Some(before) if before.line == self.number => continue,
                 Some(before) => {
@@ -219,7 +219,7 @@ impl LineWriter {
                     news.push((key.clone(), family));
                 }
             }
-            if family.kind == Kind::Summary {
+            if family.kind == SeriesKind::Summary {
                 summaries.push((key, family));
                 continue;
             }

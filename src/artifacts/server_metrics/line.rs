@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::schedule::PhaseKind;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::snapshot::{Family, Point, Snapshot, Value};
 use crate::server_metrics::store::bound;
 use crate::server_metrics::{FetchTimes, PhaseMark};
@@ -47,7 +47,7 @@ pub enum LineError {
 #[derive(Debug, Default)]
 pub struct ScrapeLineReader {
     /// Declarations of families, by endpoint and key; the name if it is not the key.
-    kinds: HashMap<String, HashMap<String, (Kind, Option<String>)>>,
+    kinds: HashMap<String, HashMap<String, (SeriesKind, Option<String>)>>,
 }
 
 #[derive(serde::Deserialize)]
@@ -95,7 +95,7 @@ struct LinePoint<'a> {
 #[derive(serde::Deserialize)]
 struct About<'a> {
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: SeriesKind,
     #[serde(borrow, default)]
     name: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -126,7 +126,8 @@ impl ScrapeLineReader {
             let untyped = || LineError::Untyped(name.to_string());
             let (kind, other) = kinds.get(&*name).ok_or_else(untyped)?;
             let kind = *kind;
-            let points: Option<Vec<_>> = series.into_iter().map(|point| point.of(kind)).collect();
+            let points: Option<Vec<_>> =
+                series.into_iter().map(|point| point.point_of_kind(kind)).collect();
             let series = points.ok_or_else(|| LineError::Shape(name.to_string()))?;
             let about = news.remove(&*name);
             let (description, unit) =
@@ -154,18 +155,20 @@ impl ScrapeLineReader {
 
 impl<'a> LinePoint<'a> {
     /// Returns the series, if it has the values of `kind`.
-    fn of(self, kind: Kind) -> Option<Point<'a>> {
+    fn point_of_kind(self, kind: SeriesKind) -> Option<Point<'a>> {
         let value = match kind {
-            Kind::Histogram => {
+            SeriesKind::Histogram => {
                 let buckets = ascending(self.buckets?)?;
                 buckets.last().filter(|(le, _)| le == "+Inf")?;
                 Value::Histogram { buckets, sum: self.sum?, count: self.count? }
             }
-            Kind::Summary => {
+            SeriesKind::Summary => {
                 let quantiles = ascending(self.quantiles?)?;
                 Value::Summary { quantiles, sum: self.sum, count: self.count }
             }
-            Kind::Gauge | Kind::Counter | Kind::Unknown | Kind::Info => Value::Number(self.value?),
+            SeriesKind::Gauge | SeriesKind::Counter | SeriesKind::Unknown | SeriesKind::Info => {
+                Value::Number(self.value?)
+            }
         };
         let mut labels: Vec<_> =
             self.labels.0.into_iter().map(|(name, value)| (name, value.0)).collect();

@@ -49,7 +49,7 @@ pub(in crate::artifacts) struct EndpointOutcome {
 
 impl ServerMetricsSection {
     /// Returns `None` if nothing is scraped.
-    pub(in crate::artifacts) fn of(files: &ServerMetricsFiles) -> Option<Self> {
+    pub(in crate::artifacts) fn from_files(files: &ServerMetricsFiles) -> Option<Self> {
         (!files.endpoints.is_empty()).then(|| Self {
             formats: files.formats,
             json_layout: files.json_layout,
@@ -72,7 +72,7 @@ impl ServerMetricsSection {
 
 impl ServerMetricsOutcome {
     /// Returns the outcome of a run that has ended.
-    pub(in crate::artifacts) fn of(metrics: &ServerMetrics) -> Self {
+    pub(in crate::artifacts) fn from_metrics(metrics: &ServerMetrics) -> Self {
         let endpoints = metrics.store.endpoints().iter().map(|endpoint| EndpointOutcome {
             url: endpoint.url.clone(),
             fetches: endpoint.scrapes().len() as u64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 
 /// Declares a JSON object whose members are absent without a value.
 macro_rules! members {
@@ -37,7 +37,7 @@ pub(super) fn whole(count: f64) -> u64 {
 #[serde(deny_unknown_fields)]
 pub(super) struct Metric<S> {
     #[serde(rename = "type")]
-    pub(super) kind: Kind,
+    pub(super) kind: SeriesKind,
     pub(super) description: Arc<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<Arc<str>>,
@@ -59,19 +59,19 @@ where
 }
 
 /// Returns the kind of a metric in files, where an info is a gauge with the value 1.
-pub(super) const fn exported_kind(kind: Kind) -> Kind {
+pub(super) const fn exported_kind(kind: SeriesKind) -> SeriesKind {
     match kind {
-        Kind::Info => Kind::Gauge,
+        SeriesKind::Info => SeriesKind::Gauge,
         other => other,
     }
 }
 
-pub(super) const fn kind_name(kind: Kind) -> &'static str {
+pub(super) const fn kind_name(kind: SeriesKind) -> &'static str {
     match kind {
-        Kind::Gauge | Kind::Info => "gauge",
-        Kind::Counter => "counter",
-        Kind::Histogram => "histogram",
-        Kind::Unknown => "unknown",
-        Kind::Summary => "summary",
+        SeriesKind::Gauge | SeriesKind::Info => "gauge",
+        SeriesKind::Counter => "counter",
+        SeriesKind::Histogram => "histogram",
+        SeriesKind::Unknown => "unknown",
+        SeriesKind::Summary => "summary",
     }
 }

@@ -18,7 +18,7 @@ use super::members::kind_name;
 use crate::artifacts::error::WriteFailure;
 use crate::artifacts::table::{self, Cell, Column, Rows, TableWriter};
 use crate::run::RunReport;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
 
@@ -57,7 +57,7 @@ fn write_table(
     metrics: &ServerMetrics,
 ) -> Result<PathBuf, ParquetError> {
     let families = families(metrics);
-    let labels = LabelColumns::of(&families);
+    let labels = LabelColumns::from_families(&families);
     let rows = Rows::new("sample", columns(&labels));
     let most = (MAX_CELLS / rows.columns.len()).clamp(1, MAX_ROWS);
     let mut table = TableWriter::create(path, rows)?;
@@ -74,7 +74,7 @@ fn write_table(
             })?;
         }
     }
-    table.close(metadata::of(run, metrics, &labels, resets))
+    table.close(metadata::file_metadata(run, metrics, &labels, resets))
 }
 
 /// Returns the cells of texts that many rows have.
@@ -105,13 +105,15 @@ struct Family<'a> {
 
 /// Returns the families with rows, by name and endpoint.
 fn families(metrics: &ServerMetrics) -> Vec<Family<'_>> {
-    let mut stores: HashMap<(&str, Kind), Vec<(&EndpointStore, &FamilyStore)>> = HashMap::new();
+    let mut stores: HashMap<(&str, SeriesKind), Vec<(&EndpointStore, &FamilyStore)>> =
+        HashMap::new();
     for endpoint in metrics.store.endpoints() {
         for family in &endpoint.families {
             stores.entry((&family.name, family.kind)).or_default().push((endpoint, family));
         }
     }
-    let exported = metrics.report.metrics.iter().filter(|metric| metric.kind != Kind::Summary);
+    let exported =
+        metrics.report.metrics.iter().filter(|metric| metric.kind != SeriesKind::Summary);
     exported
         .flat_map(|metric| {
             let stores = stores.remove(&(&*metric.name, metric.kind)).unwrap_or_default();
@@ -150,7 +152,7 @@ impl Family<'_> {
 struct LabelColumns(Vec<(String, String)>);
 
 impl LabelColumns {
-    fn of(families: &[Family<'_>]) -> Self {
+    fn from_families(families: &[Family<'_>]) -> Self {
         let series = families.iter().flat_map(|family| &family.store.series);
         let labels: BTreeSet<&str> =
             series.flat_map(|series| series.labels.iter().map(|(name, _)| &**name)).collect();

@@ -13,7 +13,7 @@ use super::{csv, flat, json as nested};
 use crate::endpoint::EndpointType;
 use crate::redact::ShownUrl;
 use crate::run::RunDescription;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::*;
 
 use sample::{float, members, report_of, string};
@@ -32,7 +32,7 @@ fn description(input_config: &Value) -> RunDescription {
         benchmark_id: Uuid::from_u128(7),
         streaming: true,
         input_config: input_config.clone(),
-        ..RunDescription::of(EndpointType::CHAT)
+        ..RunDescription::for_endpoint_type(EndpointType::CHAT)
     }
 }
 
@@ -135,7 +135,7 @@ fn series(labels: &[(&str, &str)], stats: Stats) -> SeriesReport {
     }
 }
 
-fn metric(name: &str, kind: Kind, series: Vec<SeriesReport>) -> MetricReport {
+fn metric(name: &str, kind: SeriesKind, series: Vec<SeriesReport>) -> MetricReport {
     MetricReport { name: name.into(), kind, description: "d".into(), unit: None, series }
 }
 
@@ -149,7 +149,7 @@ fn report(metrics: Vec<MetricReport>) -> ServerMetricsReport {
     ServerMetricsReport { summary, metrics, warmup_metrics: Vec::new(), phases: Vec::new() }
 }
 
-fn one(name: &str, kind: Kind, stats: Stats) -> ServerMetricsReport {
+fn one(name: &str, kind: SeriesKind, stats: Stats) -> ServerMetricsReport {
     report(vec![metric(name, kind, vec![series(&[], stats)])])
 }
 
@@ -172,7 +172,7 @@ fn reset_histogram() -> Stats {
 
 #[test]
 fn resets_are_told() {
-    let report = one("h", Kind::Histogram, reset_histogram());
+    let report = one("h", SeriesKind::Histogram, reset_histogram());
     let expected = json!({
         "stats": {
             "count": 3, "sum": 6.0, "avg": 2.0, "count_rate": 1.0, "sum_rate": 2.0,
@@ -195,7 +195,7 @@ fn resets_are_told() {
         resets: Some(Resets { reset_count: 2, total_with_resets: 5.0 }),
         ..CounterStats::default()
     };
-    let report = one("c", Kind::Counter, Stats::Counter(counter));
+    let report = one("c", SeriesKind::Counter, Stats::Counter(counter));
     let expected = json!({
         "stats": {"total": 0.0, "rate": 0.0, "reset_count": 2, "total_with_resets": 5.0},
         "flags": ["reset"],
@@ -222,7 +222,7 @@ fn a_histogram_without_observations_has_no_slices() {
             timeslices: timeslices.clone(),
             ..HistogramStats::default()
         };
-        let report = one("h", Kind::Histogram, Stats::Histogram(histogram));
+        let report = one("h", SeriesKind::Histogram, Stats::Histogram(histogram));
         only_series(&nested_file(&report), "h").contains_key("timeslices")
     };
     assert!(!sliced(0.0, None));
@@ -241,7 +241,7 @@ fn what_is_not_finite_is_left_out() {
         percentiles: [1.5; 9],
         timeslices: Vec::new(),
     };
-    let report = one("g", Kind::Gauge, Stats::Gauge(gauge));
+    let report = one("g", SeriesKind::Gauge, Stats::Gauge(gauge));
     let stats = &nested_file(&report)["metrics"]["g"]["series"][0]["stats"];
     let names: Vec<_> = members(stats).map(|(name, _)| name.as_str()).collect();
     let percentiles = PERCENTILES.map(|percentile| format!("p{percentile}"));
@@ -264,8 +264,8 @@ fn infos_and_summaries_are_where_they_belong() {
     };
     let labels = [("a", "1"), ("b", "2")];
     let report = report(vec![
-        metric("i_info", Kind::Info, vec![series(&labels, Stats::Gauge(one))]),
-        metric("s", Kind::Summary, vec![series(&[], Stats::Summary(summary))]),
+        metric("i_info", SeriesKind::Info, vec![series(&labels, Stats::Gauge(one))]),
+        metric("s", SeriesKind::Summary, vec![series(&[], Stats::Summary(summary))]),
     ]);
     let file = nested_file(&report);
     assert_eq!(file["metrics"]["i_info"]["type"], "gauge");
@@ -291,8 +291,12 @@ fn infos_and_summaries_are_where_they_belong() {
 #[test]
 fn two_kinds_of_one_name_are_both_there() {
     let report = report(vec![
-        metric("x", Kind::Gauge, vec![series(&[], Stats::Gauge(GaugeStats::default()))]),
-        metric("x", Kind::Counter, vec![series(&[], Stats::Counter(CounterStats::default()))]),
+        metric("x", SeriesKind::Gauge, vec![series(&[], Stats::Gauge(GaugeStats::default()))]),
+        metric(
+            "x",
+            SeriesKind::Counter,
+            vec![series(&[], Stats::Counter(CounterStats::default()))],
+        ),
     ]);
     for file in [nested_file(&report), flat_file(&report)] {
         let names: Vec<_> = members(&file["metrics"]).map(|(name, _)| name.as_str()).collect();
@@ -332,7 +336,7 @@ fn fetches_that_failed_are_told_and_times_without_meaning_are_not() {
 fn cells_are_neither_formulas_nor_several_lines() {
     let hostile = [("=cmd", "+1+cmd"), ("avg", "-1"), ("b", "@x"), ("label_avg", "two\n\nlines")];
     let zero = || Stats::Gauge(GaugeStats::default());
-    let mut gauge = metric("g", Kind::Gauge, vec![series(&hostile, zero())]);
+    let mut gauge = metric("g", SeriesKind::Gauge, vec![series(&hostile, zero())]);
     gauge.description = "=1+1, \"quoted\"".into();
     let text = csv_file(&report(vec![gauge]));
     let (header, row) = text.split_once("\r\n").unwrap();
@@ -361,8 +365,8 @@ proptest! {
         let labels: Vec<_> = said.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let zero = || Stats::Gauge(GaugeStats::default());
         let mut metrics = vec![
-            metric("g", Kind::Gauge, vec![series(&labels, zero())]),
-            metric("i", Kind::Info, vec![series(&labels, zero())]),
+            metric("g", SeriesKind::Gauge, vec![series(&labels, zero())]),
+            metric("i", SeriesKind::Info, vec![series(&labels, zero())]),
         ];
         for metric in &mut metrics {
             metric.description = description.as_str().into();
@@ -403,8 +407,8 @@ proptest! {
             ..HistogramStats::default()
         };
         let report = report(vec![
-            metric("g", Kind::Gauge, vec![series(&[], Stats::Gauge(gauge))]),
-            metric("h", Kind::Histogram, vec![series(&[], Stats::Histogram(histogram))]),
+            metric("g", SeriesKind::Gauge, vec![series(&[], Stats::Gauge(gauge))]),
+            metric("h", SeriesKind::Histogram, vec![series(&[], Stats::Histogram(histogram))]),
         ]);
         prop_assert!(!nested_file(&report)["metrics"].to_string().contains("null"));
         prop_assert!(!flat_file(&report)["metrics"].to_string().contains("null"));

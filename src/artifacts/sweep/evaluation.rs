@@ -53,7 +53,7 @@ fn degradation(results: &Results, metric: MetricTag, statistic: &str, threshold:
 fn prefill(results: &Results) -> Value {
     let metric = tag::TIME_TO_FIRST_TOKEN;
     let points = points(results, 0, metric, "avg");
-    let fit = Fit::of(&points);
+    let fit = Fit::to_points(&points);
     // Any so many points are on a curve with as many coefficients.
     let r_squared = fit.as_ref().and_then(Fit::r_squared);
     let half_widths = fit.as_ref().and_then(|fit| fit.half_widths.clone());
@@ -82,8 +82,9 @@ fn prefill(results: &Results) -> Value {
 /// Returns the whole number that a cell has for the parameter with the last part, or the part
 /// before it, `name`.
 fn number(results: &Results, cell: &Cell, name: &str) -> Option<u64> {
-    let is_it = |path: &str| path.rsplit('.').take(2).any(|part| part == name);
-    let parameter = results.sweep.parameters.iter().find(|parameter| is_it(&parameter.path))?;
+    let ends_in_name = |path: &str| path.rsplit('.').take(2).any(|part| part == name);
+    let parameter =
+        results.sweep.parameters.iter().find(|parameter| ends_in_name(&parameter.path))?;
     cell.variation.values.get(&parameter.path)?.as_u64()
 }
 
@@ -164,7 +165,7 @@ fn breach(results: &Results) -> Value {
         .collect();
     cells.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let broken = |cell: &Cell| -> Vec<Breach<'_>> {
-        let observed: Vec<_> = filters.iter().map(|filter| filter.of(&cell.trials)).collect();
+        let observed: Vec<_> = filters.iter().map(|filter| filter.evaluate(&cell.trials)).collect();
         breaches(filters, &observed).collect()
     };
     let highest = cells.iter().rfind(|(_, cell)| cell.is_feasible);

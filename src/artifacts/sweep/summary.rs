@@ -268,7 +268,7 @@ struct Beyond {
 
 impl<'a> Summary<'a> {
     /// Describes `results`, of which `cells` are the cells.
-    pub(super) fn of(results: &'a Results, cells: &'a [Combination<'a>]) -> Self {
+    pub(super) fn new(results: &'a Results, cells: &'a [Combination<'a>]) -> Self {
         let failed = results.failed().map(|(cell, run, failure)| FailedRun {
             label: format!("{}, {}", cell.variation.label, run.member.run_label),
             error: failure.message(),
@@ -281,7 +281,7 @@ impl<'a> Summary<'a> {
         let confidence_level = results.config.confidence_level;
         let successful = successful(results);
         let [best_throughput, best_latency_p99] =
-            best_cells(results).map(|best| best.map(|best| BestCell::of(results, &best)));
+            best_cells(results).map(|best| best.map(|best| BestCell::new(results, &best)));
         Self {
             aggregation_type: "sweep",
             aiperf_version: env!("CARGO_PKG_VERSION"),
@@ -290,13 +290,13 @@ impl<'a> Summary<'a> {
             num_successful_runs: successful,
             failed_runs: failed.collect(),
             is_complete: successful as u64 == results.planned(),
-            metadata: Metadata::of(results),
+            metadata: Metadata::from_results(results),
             per_combination_metrics: cells,
             best_configurations: BestConfigurations { best_throughput, best_latency_p99 },
             pareto_optimal: (results.front().into_iter())
                 .map(|cell| parameters(results, cell))
                 .collect(),
-            saturation: results.saturation.as_ref().map(|it| SaturationFound::of(results, it)),
+            saturation: results.saturation.as_ref().map(|it| SaturationFound::new(results, it)),
             beyond,
             limit: results.limit.map(|limit| KnownLimit { confidence_level, limit }),
         }
@@ -304,7 +304,7 @@ impl<'a> Summary<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    fn of(results: &'a Results) -> Self {
+    fn from_results(results: &'a Results) -> Self {
         let names = results.sweep.parameters.iter().zip(results.sweep.aiperf_names());
         let parameters = names.map(|(parameter, name)| {
             let mut values: Vec<&Value> = Vec::new();
@@ -335,24 +335,26 @@ impl<'a> Metadata<'a> {
 
 impl<'a> Combination<'a> {
     /// Describes a cell of `results`.
-    pub(super) fn of(results: &'a Results, cell: &'a Cell) -> Self {
+    pub(super) fn new(results: &'a Results, cell: &'a Cell) -> Self {
         let steady = metrics(results, cell, &cell.steady_rows, |run| &run.steady_results);
         Self {
             parameters: parameters(results, cell),
             label: &cell.variation.label,
             directory: &cell.variation.directory,
             metrics: metrics(results, cell, &cell.rows, |run| &run.results),
-            runs: cell.trials.runs.iter().map(StartedRun::of).collect(),
+            runs: cell.trials.runs.iter().map(StartedRun::from_run_result).collect(),
             client_verdict: cell.verdict(),
             pareto_optimal: cell.is_pareto,
             error: cell.error(),
             feasible: (!results.sweep.filters.is_empty()).then_some(cell.is_feasible),
             steady_state: steady.unless_empty().map(|metrics| SteadyState { metrics }),
             time_breakdown: cell.time_breakdown.as_ref().map(|found| match found {
-                Ok(rows) => TimeBreakdown::Metrics(rows.iter().map(Divided::of).collect()),
+                Ok(rows) => {
+                    TimeBreakdown::Metrics(rows.iter().map(Divided::from_divided_row).collect())
+                }
                 Err(reason) => TimeBreakdown::Reason(reason),
             }),
-            convergence: Convergence::of(&cell.trials),
+            convergence: Convergence::from_trials(&cell.trials),
         }
     }
 }
@@ -379,7 +381,7 @@ impl Figures<'_> {
 }
 
 impl OverTrials {
-    fn of(row: &Row) -> Self {
+    fn from_row(row: &Row) -> Self {
         let spread = row.across.spread;
         Self {
             mean: row.across.mean,
@@ -403,14 +405,14 @@ fn metrics<'a>(
     of_run: fn(&RunResult) -> &Vec<MetricResult>,
 ) -> Pairs<Figures<'a>> {
     if results.config.runs > 1 {
-        let figures = |row: &Row| (row.key().into(), Figures::Trials(OverTrials::of(row)));
+        let figures = |row: &Row| (row.key().into(), Figures::Trials(OverTrials::from_row(row)));
         return rows.iter().map(figures).collect();
     }
     let run = cell.trials.successful().next();
     let all = run.into_iter().flat_map(of_run);
     let known = all.filter(|it| rows.iter().any(|row| row.metric.tag == it.metric.tag));
     let figures = known.map(|result| {
-        let entry = Entry::of(result);
+        let entry = Entry::from_result(result);
         let run = OfRun { mean: entry.avg, entry, cv: (), ci_low: (), ci_high: () };
         (result.metric.tag.name().into(), Figures::Run(Box::new(run)))
     });
@@ -418,7 +420,7 @@ fn metrics<'a>(
 }
 
 impl Divided {
-    fn of(row: &DividedRow) -> Self {
+    fn from_divided_row(row: &DividedRow) -> Self {
         let part = |part: &PartRow| Part {
             stage: part.stage,
             mean_ms: part.mean_ms.mean,
@@ -437,7 +439,7 @@ impl Divided {
 }
 
 impl<'a> BestCell<'a> {
-    fn of(results: &Results, best: &Best<'a>) -> Self {
+    fn new(results: &Results, best: &Best<'a>) -> Self {
         Self {
             parameters: parameters(results, best.cell),
             metric: best.row.across.mean,
@@ -448,7 +450,7 @@ impl<'a> BestCell<'a> {
 }
 
 impl<'a> SaturationFound<'a> {
-    fn of(results: &'a Results, found: &'a Saturation) -> Self {
+    fn new(results: &'a Results, found: &'a Saturation) -> Self {
         let levels = results.levels().into_iter().map(|level| Level {
             value: level.load,
             request_throughput: level.throughput.as_ref().ok().map(Bounded::from),

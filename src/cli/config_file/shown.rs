@@ -145,8 +145,8 @@ fn line(
     origins: &[(String, Origin)],
     profile: &Command,
 ) -> Option<String> {
-    let of = |(name, _): &&(String, Origin)| subject(name) == subject(long);
-    match origins.iter().find(of) {
+    let has_subject = |(name, _): &&(String, Origin)| subject(name) == subject(long);
+    match origins.iter().find(has_subject) {
         Some((_, origin @ Origin::Variable(_))) => Some(format!("# {long}: from {origin}")),
         Some((name, origin)) if name != long => Some(format!("{long}: false  # {origin}")),
         Some((_, origin)) => Some(format!("{long}: {}  # {origin}", value(flag, matches))),

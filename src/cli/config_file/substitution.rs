@@ -17,15 +17,15 @@ impl<'a> Substitution<'a> {
     }
 
     /// Replaces variables in all texts of `value`.
-    pub(super) fn of(&mut self, value: Value) -> Result<Value, String> {
+    pub(super) fn substitute(&mut self, value: Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => Value::String(self.in_text(&text)?),
             Value::Sequence(items) => {
-                let items = items.into_iter().map(|item| self.of(item));
+                let items = items.into_iter().map(|item| self.substitute(item));
                 Value::Sequence(items.collect::<Result<_, _>>()?)
             }
             Value::Mapping(members) => {
-                let member = |(name, value)| Ok((name, self.of(value)?));
+                let member = |(name, value)| Ok((name, self.substitute(value)?));
                 Value::Mapping(members.into_iter().map(member).collect::<Result<_, String>>()?)
             }
             other => other,
@@ -115,8 +115,8 @@ mod tests {
         let environment = |_: &str| Some("x".repeat(1 << 20));
         let mut substitution = Substitution::new(Environment::new(&environment));
         let four = Value::Sequence(vec![Value::from("${BIG}${BIG}"); 2]);
-        assert!(substitution.of(four).is_ok());
-        let error = substitution.of(Value::from("${BIG}")).unwrap_err();
+        assert!(substitution.substitute(four).is_ok());
+        let error = substitution.substitute(Value::from("${BIG}")).unwrap_err();
         assert_eq!(error, "the values of variables exceed 4 MiB");
     }
 

@@ -228,12 +228,15 @@ fn the_effective_settings_say_where_each_is_from() {
     // What it prints is a file with the same settings.
     let again = in_file(&text.replace("<redacted>", "x"));
     let again = again.path().to_str().unwrap();
-    let of = |text: &str| -> Vec<String> {
+    let arguments_of = |text: &str| -> Vec<String> {
         let values = text.lines().filter(|line| !line.starts_with("  # "));
         values.map(|line| line.split("  # ").next().unwrap().to_owned()).collect()
     };
     let twice = shown(&["show", "--config", again]);
-    assert_eq!(of(&twice.replace("X-Token:x", "X-Token:<redacted>")), of(&text));
+    assert_eq!(
+        arguments_of(&twice.replace("X-Token:x", "X-Token:<redacted>")),
+        arguments_of(&text)
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn sweep(flags: &[&str]) -> Result<Option<Sweep>, ConfigError> {
     command.build();
     let arguments: Vec<OsString> =
         ["aiperf", "profile"].iter().chain(flags).map(OsString::from).collect();
-    Sweep::of(&arguments, &command)
+    Sweep::from_arguments(&arguments, &command)
 }
 
 fn refusal(flags: &[&str]) -> String {

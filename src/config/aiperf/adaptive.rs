@@ -85,11 +85,12 @@ fn conditions(sla: &Value, key: &str) -> Result<Vec<Value>, String> {
     match sla {
         Value::Sequence(items) => {
             for item in items {
-                let of = |name: &str| item.get(name).and_then(scalar);
-                let metric = of("metric_tag").or_else(|| of("metric")).ok_or_else(malformed)?;
-                let statistic = of("stat").unwrap_or_else(|| "p95".to_owned());
-                let op = of("op").ok_or_else(malformed)?;
-                let threshold = of("threshold").ok_or_else(malformed)?;
+                let member = |name: &str| item.get(name).and_then(scalar);
+                let metric =
+                    member("metric_tag").or_else(|| member("metric")).ok_or_else(malformed)?;
+                let statistic = member("stat").unwrap_or_else(|| "p95".to_owned());
+                let op = member("op").ok_or_else(malformed)?;
+                let threshold = member("threshold").ok_or_else(malformed)?;
                 texts.push(condition(&metric, &statistic, &op, &threshold)?);
             }
         }

@@ -179,7 +179,7 @@ impl File {
             // AIPerf's name for every repository of that kind.
             dataset.remove("dataset");
         }
-        match lengths.as_mut().map(|lengths| lengths.of(dataset)).transpose()?.flatten() {
+        match lengths.as_mut().map(|lengths| lengths.take_from(dataset)).transpose()?.flatten() {
             Some(text) => self.put("seq-dist", "dataset.prompts.isl", Value::String(text)),
             None => Ok(()),
         }

@@ -35,7 +35,7 @@ pub(super) struct Lengths {
 impl Lengths {
     /// Takes the lengths out of a dataset, and returns them as a value of `--seq-dist`; `None` if it
     /// does not have any.
-    pub(super) fn of(&mut self, dataset: &mut Mapping) -> Result<Option<String>, String> {
+    pub(super) fn take_from(&mut self, dataset: &mut Mapping) -> Result<Option<String>, String> {
         let mut take = |key: &str| {
             let prompts = dataset.get_mut("prompts").and_then(Value::as_mapping_mut);
             let inner = prompts.and_then(|prompts| prompts.remove(key));
@@ -103,11 +103,11 @@ pub(super) fn component(length: &Value, key: &str) -> Result<String, String> {
              stddev or median, peaks or points"
         ));
     }
-    let of = |name: &str| members.get(name).and_then(scalar);
-    let mean = of("mean").or_else(|| of("value"));
+    let member = |name: &str| members.get(name).and_then(scalar);
+    let mean = member("mean").or_else(|| member("value"));
     let mean = mean.ok_or_else(|| format!("dataset.prompts.{key}: the mean is missing"))?;
-    Ok(match of("median") {
+    Ok(match member("median") {
         Some(median) => format!("{mean}~{median}"),
-        None => format!("{mean}|{}", of("stddev").unwrap_or_else(|| "0".to_owned())),
+        None => format!("{mean}|{}", member("stddev").unwrap_or_else(|| "0".to_owned())),
     })
 }

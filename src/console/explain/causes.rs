@@ -27,7 +27,7 @@ const PAUSE: f64 = 10.0;
 const SHORTEST_PAUSE_NS: f64 = 100e6;
 
 /// Returns the causes, at least one: what limits the throughput, or that it is not known.
-pub(super) fn of(report: &RunReport, requests: &[Request]) -> Vec<String> {
+pub(super) fn causes(report: &RunReport, requests: &[Request]) -> Vec<String> {
     let mut causes = limits(report);
     causes.extend(report.silences.first().map(|longest| silence(longest, report.silences.len())));
     causes.extend(slow_url(&report.breakdowns.by_url));
@@ -85,7 +85,9 @@ pub(super) fn of_group(results: &GroupResults) -> Vec<String> {
 /// States between which concurrencies the throughput stopped growing, or that it grew up to the highest.
 fn growth(results: &Results) -> Option<String> {
     let level = |cell: &Cell| {
-        let Load::Concurrency(load) = Load::of(&cell.variation.values)? else { return None };
+        let Load::Concurrency(load) = Load::from_values(&cell.variation.values)? else {
+            return None;
+        };
         let mean = |tag| cell.trials.mean(tag, "avg").filter(|mean| *mean > 0.0);
         Some((load, mean(tag::REQUEST_THROUGHPUT)?, mean(tag::REQUEST_LATENCY)?))
     };

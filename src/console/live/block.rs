@@ -37,7 +37,7 @@ pub(super) fn head(name: &str, stats: &PhaseStats) -> String {
 /// Returns the lines below the head: the recent rate of requests and that of the whole phase, the
 /// rates of tokens, counts, percentiles and sums of those metrics that the run has.
 pub(crate) fn block(statistics: &LiveStatistics, results: &[MetricResult]) -> String {
-    let of = |tag: MetricTag| results.iter().find(|result| result.metric.tag == tag);
+    let result_of = |tag: MetricTag| results.iter().find(|result| result.metric.tag == tag);
     let mut text = String::from(" ");
     let rates = statistics.rates.iter().find(|rate| rate.metric.tag == tag::REQUEST_THROUGHPUT);
     // Writing to a string does not fail.
@@ -45,14 +45,14 @@ pub(crate) fn block(statistics: &LiveStatistics, results: &[MetricResult]) -> St
         let _ = write!(text, " rps={recent:.1} (avg {whole:.1})");
     }
     for (label, tag) in RATES {
-        if let Some(result) = of(tag) {
+        if let Some(result) = result_of(tag) {
             let _ = write!(text, " {label}={:.1}", result.stats.avg);
         }
     }
     let (ok, failed) = (statistics.succeeded, statistics.failed);
     let _ = writeln!(text, " done={} ok={} err={}", count(ok + failed), count(ok), count(failed));
     for &(label, tag, percentiles, unit) in SPREADS {
-        let value = |name: &&str| Statistic::named(name)?.of(&of(tag)?.stats);
+        let value = |name: &&str| Statistic::named(name)?.value_in(&result_of(tag)?.stats);
         let values: Vec<_> =
             percentiles.iter().filter_map(|name| Some((name, value(name)?))).collect();
         if !values.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn block(statistics: &LiveStatistics, results: &[MetricResult]) -> St
             let _ = writeln!(text, " {unit}");
         }
     }
-    let sums = TOTALS.iter().filter_map(|(label, tag)| Some((label, of(*tag)?.stats.avg)));
+    let sums = TOTALS.iter().filter_map(|(label, tag)| Some((label, result_of(*tag)?.stats.avg)));
     let sums: Vec<_> = sums.map(|(label, sum)| format!(" {label}={}", count(sum as u64))).collect();
     if !sums.is_empty() {
         let _ = writeln!(text, "  totals{} tokens", sums.concat());

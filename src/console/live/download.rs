@@ -16,12 +16,12 @@ pub(crate) struct DownloadLine {
 }
 
 struct Output {
-    kind: Kind,
+    kind: DownloadOutput,
     /// The file shown last.
     file: String,
 }
 
-enum Kind {
+enum DownloadOutput {
     /// A bar, and when its file began.
     Bar(BarLine, Nanos),
     Lines(Box<dyn Write + Send>),
@@ -39,8 +39,8 @@ impl DownloadLine {
     pub(crate) fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
         let kind = match (ui, width) {
             (Ui::None, _) => return Self { output: None },
-            (_, Some(width)) => Kind::Bar(BarLine::new(width, out), Clock::now()),
-            (_, None) => Kind::Lines(out),
+            (_, Some(width)) => DownloadOutput::Bar(BarLine::new(width, out), Clock::now()),
+            (_, None) => DownloadOutput::Lines(out),
         };
         Self { output: Some(Lock::new(Output { kind, file: String::new() })) }
     }
@@ -55,7 +55,7 @@ impl DownloadLine {
             file.clone_into(&mut output.file);
         }
         match &mut output.kind {
-            Kind::Bar(shown, start) => {
+            DownloadOutput::Bar(shown, start) => {
                 if is_new {
                     shown.clear();
                     *start = Clock::now();
@@ -65,13 +65,13 @@ impl DownloadLine {
                     shown.clear();
                 }
             }
-            Kind::Lines(lines) if is_new => {
+            DownloadOutput::Lines(lines) if is_new => {
                 let size = total.map(|total| format!(" ({})", size(total)));
                 let size = size.unwrap_or_default();
                 // An error means that standard error is closed, which does not stop a run.
                 let _ = writeln!(lines, "downloading {file} of {repository}{size}");
             }
-            Kind::Lines(_) => {}
+            DownloadOutput::Lines(_) => {}
         }
     }
 }

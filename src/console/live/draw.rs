@@ -191,7 +191,7 @@ fn label_width(sheet: &Sheet) -> usize {
 }
 
 fn label(sheet: &Sheet, metric: &Metric) -> String {
-    let term = Term::of(metric);
+    let term = Term::for_metric(metric);
     if sheet.width() < 100 { term.short_label() } else { term.label() }
 }
 
@@ -231,7 +231,7 @@ fn load(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
             bold(format!("{:>NUMBER$}", value(*recent))),
             plain(format!("{:>NUMBER$}  ", value(*whole))),
         ];
-        sheet.chart(metric, columns, &Chart::of(&by_second, seconds, rows));
+        sheet.chart(metric, columns, &Chart::draw(&by_second, seconds, rows));
     }
     let offered = snapshot.load_health.filter(LoadHealth::has_rates);
     if let Some(LoadHealth { offered_rate, .. }) = offered {
@@ -294,7 +294,7 @@ fn times(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
             sheet.skip();
         }
         let columns = vec![bold(percentiles(*recent)), plain(percentiles(*whole) + "  ")];
-        sheet.chart(metric, columns, &Chart::of(by_second, seconds, rows));
+        sheet.chart(metric, columns, &Chart::draw(by_second, seconds, rows));
     }
 }
 
@@ -302,8 +302,8 @@ fn percentiles(values: Option<Percentiles>) -> String {
     let Some(Percentiles { count, p50, p90, p99 }) = values else {
         return format!("{0:>NUMBER$}{0:>NUMBER$}{0:>NUMBER$}", "-");
     };
-    let of = |(percent, value)| percentile(value, Percent::whole(percent), count);
-    [(50, p50), (90, p90), (99, p99)].map(|it| format!("{:>NUMBER$}", of(it))).concat()
+    let percentile_cell = |(percent, value)| percentile(value, Percent::whole(percent), count);
+    [(50, p50), (90, p90), (99, p99)].map(|it| format!("{:>NUMBER$}", percentile_cell(it))).concat()
 }
 
 fn value(value: Option<f64>) -> String {

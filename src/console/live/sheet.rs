@@ -97,7 +97,7 @@ pub(super) struct Chart {
 
 impl Chart {
     /// Draws the last `width` of the `values` in some `rows`.
-    pub(super) fn of(values: &[Option<f64>], width: usize, rows: usize) -> Self {
+    pub(super) fn draw(values: &[Option<f64>], width: usize, rows: usize) -> Self {
         let shown = &values[values.len().saturating_sub(width)..];
         let most = shown.iter().flatten().copied().reduce(f64::max);
         let steps = rows * BARS.len();

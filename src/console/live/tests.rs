@@ -221,18 +221,18 @@ fn text(snapshot: &Snapshot, choice: Choice, size: (u16, u16)) -> String {
 
 #[test]
 fn each_page_at_each_size() {
-    let of = |page| Choice { page, ..Choice::default() };
+    let choice = |page| Choice { page, ..Choice::default() };
     for (columns, rows) in SIZES {
         let at = |name: &str| format!("{name}_{columns}x{rows}");
         let shown = |snapshot: &Snapshot, choice| text(snapshot, choice, (columns, rows));
-        insta::assert_snapshot!(at("streaming"), shown(&streaming(), of(Page::Overview)));
-        insta::assert_snapshot!(at("failing"), shown(&failing(), of(Page::Overview)));
-        insta::assert_snapshot!(at("plain"), shown(&plain(), of(Page::Overview)));
+        insta::assert_snapshot!(at("streaming"), shown(&streaming(), choice(Page::Overview)));
+        insta::assert_snapshot!(at("failing"), shown(&failing(), choice(Page::Overview)));
+        insta::assert_snapshot!(at("plain"), shown(&plain(), choice(Page::Overview)));
     }
     let smallest = |snapshot: &Snapshot, choice| text(snapshot, choice, SIZES[0]);
-    insta::assert_snapshot!("errors", smallest(&failing(), of(Page::Errors)));
-    insta::assert_snapshot!("server", smallest(&failing(), of(Page::Server)));
-    insta::assert_snapshot!("replaying", smallest(&replaying(), of(Page::Overview)));
+    insta::assert_snapshot!("errors", smallest(&failing(), choice(Page::Errors)));
+    insta::assert_snapshot!("server", smallest(&failing(), choice(Page::Server)));
+    insta::assert_snapshot!("replaying", smallest(&replaying(), choice(Page::Overview)));
     let help = Choice { shows_help: true, is_paused: true, ..Choice::default() };
     insta::assert_snapshot!("help", smallest(&failing(), help));
 }
@@ -263,12 +263,12 @@ fn only_a_terminal_with_colours_gets_them() {
 #[test]
 fn a_chart_has_eight_steps_in_each_row() {
     let values = [Some(9.0), Some(0.0), None, Some(0.1), Some(4.0), Some(5.0), Some(8.0)];
-    let chart = |rows| Chart::of(&values, 6, rows);
+    let chart = |rows| Chart::draw(&values, 6, rows);
     assert_eq!(chart(1).rows, ["▁ ▁▄▅█"]);
     assert_eq!(chart(2).rows, ["    ▂█", "▁ ▁███"]);
     assert_eq!(chart(2).most, Some(8.0));
-    assert_eq!(Chart::of(&[Some(0.0), None], 5, 2).rows, ["  ", "▁ "]);
-    let none = Chart::of(&[], 5, 3);
+    assert_eq!(Chart::draw(&[Some(0.0), None], 5, 2).rows, ["  ", "▁ "]);
+    let none = Chart::draw(&[], 5, 3);
     assert_eq!((none.rows, none.most), (vec![String::new(); 3], None));
 }
 

@@ -198,7 +198,7 @@ pub(crate) fn conclusion(history: &History) -> String {
 /// The interval of what a condition limits, in parentheses.
 fn interval_of(filter: &Filter, [low, high]: [f64; 2]) -> String {
     let share = |share: f64| format!("{:.2}%", share * 100.0);
-    match Condition::of(filter).basis {
+    match Condition::from_filter(filter).basis {
         Basis::Share => {
             let what = if filter.statistic == "avg" { "violate it" } else { "are beyond" };
             format!(" ({} to {} of requests {what})", share(low), share(high))

@@ -159,7 +159,7 @@ fn swept() -> Results {
         (variation, trials)
     });
     let cells: Vec<_> = cells.collect();
-    Results::of(&multi_run::Config::default(), &sweep, Uuid::nil(), cells)
+    Results::from_cells(&multi_run::Config::default(), &sweep, Uuid::nil(), cells)
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{
     CounterStats, GaugeStats, HistogramStats, MetricReport, Resets, Stats,
 };
@@ -13,7 +13,7 @@ fn gauge(max: f64) -> Stats {
     Stats::Gauge(GaugeStats { max, ..GaugeStats::default() })
 }
 
-fn metric(name: &str, kind: Kind, unit: &str, series: Vec<SeriesReport>) -> MetricReport {
+fn metric(name: &str, kind: SeriesKind, unit: &str, series: Vec<SeriesReport>) -> MetricReport {
     MetricReport {
         name: Arc::from(name),
         kind,
@@ -58,12 +58,16 @@ fn numbers_have_four_significant_digits() {
 #[test]
 fn series_are_told_apart_by_what_differs() {
     let labels = |engine| [("engine", engine), ("model_name", "tiny")];
-    let of = |endpoint, engine, max| series(endpoint, &labels(engine), gauge(max));
+    let gauge_series = |endpoint, engine, max| series(endpoint, &labels(engine), gauge(max));
     let text = text(vec![metric(
         "vllm:num_requests_waiting",
-        Kind::Gauge,
+        SeriesKind::Gauge,
         "requests",
-        vec![of(A, "0", 2.0), of(A, "1", 7.0), of("http://b:8000/metrics", "0", 1.0)],
+        vec![
+            gauge_series(A, "0", 2.0),
+            gauge_series(A, "1", 7.0),
+            gauge_series("http://b:8000/metrics", "0", 1.0),
+        ],
     )]);
     assert!(text.contains("aiperf | Server Metrics: vLLM"), "{text}");
     let first = line(&text, "vllm:num_requests_waiting");
@@ -77,7 +81,7 @@ fn series_are_told_apart_by_what_differs() {
 fn a_single_series_needs_no_name_and_a_rate_is_per_second() {
     let stats = Stats::Counter(CounterStats { rate: 1234.5, ..CounterStats::default() });
     let of = vec![series(A, &[("model_name", "tiny")], stats)];
-    let text = text(vec![metric("vllm:generation_tokens", Kind::Counter, "tokens", of)]);
+    let text = text(vec![metric("vllm:generation_tokens", SeriesKind::Counter, "tokens", of)]);
     let row = line(&text, "vllm:generation_tokens");
     assert!(row.contains("1,234") && row.contains("tokens/s"), "{text}");
     assert!(!row.contains("tiny") && !row.contains("a:8000"), "{text}");
@@ -87,7 +91,7 @@ fn a_single_series_needs_no_name_and_a_rate_is_per_second() {
 fn rows_are_bounded_and_the_rest_is_counted() {
     let many = (0..40).map(|at| series(A, &[("reason", &format!("r{at}"))], gauge(f64::from(at))));
     let name = "vllm:num_requests_waiting_by_reason";
-    let text = text(vec![metric(name, Kind::Gauge, "requests", many.collect())]);
+    let text = text(vec![metric(name, SeriesKind::Gauge, "requests", many.collect())]);
     assert!(text.contains("reason=r39") && text.contains("reason=r34"), "{text}");
     assert!(!text.contains("reason=r33") && text.contains("34 more, lower"), "{text}");
 }
@@ -99,13 +103,13 @@ fn an_empty_histogram_has_no_value_and_nothing_steers_the_terminal() {
     let text = text(vec![
         metric(
             "vllm:time_to_first_token_seconds",
-            Kind::Histogram,
+            SeriesKind::Histogram,
             "s\x1b[2J",
             vec![series(A, &[], empty)],
         ),
         metric(
             "vllm:num_requests_waiting_by_reason",
-            Kind::Gauge,
+            SeriesKind::Gauge,
             "requests",
             vec![hostile("\x1b[31mred"), hostile(&"long".repeat(100))],
         ),
@@ -116,20 +120,20 @@ fn an_empty_histogram_has_no_value_and_nothing_steers_the_terminal() {
 
 #[test]
 fn a_column_of_series_is_there_where_a_metric_has_several() {
-    let of = |names: &[&str]| {
+    let labels_of = |names: &[&str]| {
         let several = names.iter().map(|name| series(A, &[("engine", name)], gauge(1.0)));
         let name = "vllm:num_requests_waiting";
-        text(vec![metric(name, Kind::Gauge, "requests", several.collect())])
+        text(vec![metric(name, SeriesKind::Gauge, "requests", several.collect())])
     };
-    assert!(line(&of(&["0", "1"]), "Statistic").contains("Series"));
-    assert!(!line(&of(&["0"]), "Statistic").contains("Series"));
+    assert!(line(&labels_of(&["0", "1"]), "Statistic").contains("Series"));
+    assert!(!line(&labels_of(&["0"]), "Statistic").contains("Series"));
 }
 
 #[test]
 fn labels_without_a_value_are_not_named() {
-    let of = |error| series(A, &[("error", error), ("status", "x")], gauge(1.0));
-    let several = vec![of(""), of("late")];
-    let text = text(vec![metric("vllm:num_requests_waiting", Kind::Gauge, "", several)]);
+    let error_series = |error| series(A, &[("error", error), ("status", "x")], gauge(1.0));
+    let several = vec![error_series(""), error_series("late")];
+    let text = text(vec![metric("vllm:num_requests_waiting", SeriesKind::Gauge, "", several)]);
     assert!(text.contains("error=late") && !text.contains("error= "), "{text}");
 }
 
@@ -142,7 +146,7 @@ fn what_makes_numbers_doubtful_is_marked() {
     };
     let metrics = vec![metric(
         "vllm:generation_tokens",
-        Kind::Counter,
+        SeriesKind::Counter,
         "tokens",
         vec![series(A, &[], Stats::Counter(anew))],
     )];
@@ -151,7 +155,7 @@ fn what_makes_numbers_doubtful_is_marked() {
 
 #[test]
 fn without_a_table_a_line_says_so() {
-    let unknown = text(vec![metric("up", Kind::Gauge, "", vec![series(A, &[], gauge(1.0))])]);
+    let unknown = text(vec![metric("up", SeriesKind::Gauge, "", vec![series(A, &[], gauge(1.0))])]);
     assert!(unknown.starts_with("Server metrics: no table"), "{unknown}");
     assert!(render(None, Style::FILE).starts_with("Server metrics: none collected"));
 }

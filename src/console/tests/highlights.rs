@@ -40,7 +40,7 @@ fn a_replay_is_told_in_a_line() {
 
 #[test]
 fn the_theoretical_hit_rate_is_compared_with_the_measured_one() {
-    let of = |measured: Option<f64>| {
+    let lines_with = |measured: Option<f64>| {
         let theoretical = single(tag::THEORETICAL_PREFIX_CACHE_HIT, 62.5);
         let measured =
             measured.map(|share| single(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT, share));
@@ -50,15 +50,15 @@ fn the_theoretical_hit_rate_is_compared_with_the_measured_one() {
         )
         .unwrap()
     };
-    assert_eq!(of(None), "62.5% of the blocks of prompts");
+    assert_eq!(lines_with(None), "62.5% of the blocks of prompts");
     let less = "62.5% of the blocks of prompts, 40.0% of the prompt tokens measured; prefixes were \
                 evicted, or the requests of the trace before them were not sent";
-    assert_eq!(of(Some(40.0)), less);
+    assert_eq!(lines_with(Some(40.0)), less);
     assert_eq!(
-        of(Some(62.0)),
+        lines_with(Some(62.0)),
         "62.5% of the blocks of prompts, 62.0% of the prompt tokens measured"
     );
-    let more = of(Some(63.5));
+    let more = lines_with(Some(63.5));
     assert!(
         more.ends_with(
             "63.5% of the prompt tokens measured; more than the trace repeats was \

@@ -80,7 +80,7 @@ fn with_server() -> RunReport {
     };
     let metric = |name: &str| MetricReport {
         name: name.into(),
-        kind: Kind::Gauge,
+        kind: SeriesKind::Gauge,
         description: "".into(),
         unit: Some("requests".into()),
         series: vec![series("0"), series("1")],
@@ -98,7 +98,10 @@ fn the_other_tables_of_a_run_at_four_widths() {
     insta::assert_snapshot!(at_widths(|style| {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         [
-            tables::of_run(&report, true).iter().map(|it| layout::Table::of(it, style)).collect(),
+            tables::of_run(&report, true)
+                .iter()
+                .map(|it| layout::Table::render_table(it, style))
+                .collect(),
             gates::render(&report.gates(), style),
             server_metrics::render(metrics, style),
         ]
@@ -119,7 +122,7 @@ fn what_limits_a_run_at_four_widths() {
         set(tag::SERVER_DECODE_TIME, latency - 50e6);
         set(tag::INPUT_SEQUENCE_LENGTH, 550.0);
         set(tag::OUTPUT_SEQUENCE_LENGTH, 32.0);
-        Slow::of(&Observation {
+        Slow::from_observation(&Observation {
             phase: PhaseKind::Profiling,
             start_wall_ns: 2_000_000_000,
             end_wall_ns: 2_200_000_000,

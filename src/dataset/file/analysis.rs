@@ -325,7 +325,7 @@ mod tests {
             timestamp: at.map(Nanos),
             ..Turn::default()
         };
-        let of = |turns: Vec<Turn>| Conversation { turns, ..Conversation::default() };
+        let conversation = |turns: Vec<Turn>| Conversation { turns, ..Conversation::default() };
         let branch = |conversation, after| Branch {
             conversation,
             after,
@@ -336,15 +336,15 @@ mod tests {
         // The first one starts a sub-agent, which starts another.
         let root = Conversation {
             branches: vec![branch(2, Some(0))],
-            ..of(vec![turn("a b c d", Some(5_000_000_000)), turn("e f", None)])
+            ..conversation(vec![turn("a b c d", Some(5_000_000_000)), turn("e f", None)])
         };
         let agent = Conversation {
             branches: vec![branch(3, Some(0))],
             is_child: true,
-            ..of(vec![turn("g", None)])
+            ..conversation(vec![turn("g", None)])
         };
-        let inner = Conversation { is_child: true, ..of(vec![turn("h", None)]) };
-        let all = [root, of(vec![turn("a b x y", Some(2_000_000_000))]), agent, inner];
+        let inner = Conversation { is_child: true, ..conversation(vec![turn("h", None)]) };
+        let all = [root, conversation(vec![turn("a b x y", Some(2_000_000_000))]), agent, inner];
         let counter = TokenCounter::builtin();
         let analysis = analyze_conversations(&all, &counter, 2);
         assert_eq!(analysis.input, [4.0, 1.0, 1.0, 8.0, 4.0]);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::mapping::{Mapping, Prompts, Rows};
 use super::trace::{TimeUnit, Trace, check_input};
-use super::{Fault, Loaded, Place, Row, mooncake};
+use super::{Fault, Loaded, Row, RowPlace, mooncake};
 use crate::dataset::account::LeftOut;
 use crate::dataset::{Conversation, Recorded, SessionColumn, TraceSettings, Turn};
 use crate::units::Nanos;
@@ -40,7 +40,7 @@ struct Request {
 
 /// A request that is sent, with its times in milliseconds.
 struct Sent {
-    place: Place,
+    place: RowPlace,
     start: u64,
     end: u64,
     turn: Turn,

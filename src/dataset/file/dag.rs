@@ -54,7 +54,7 @@ named! {
 
 /// The member by which another kind of line is recognized.
 #[derive(Deserialize)]
-struct Kind {
+struct LineKind {
     #[serde(default)]
     orchestrator: bool,
 }
@@ -146,7 +146,7 @@ pub(super) fn read(lines: Lines<'_>) -> Result<Loaded, Fault> {
 }
 
 fn node(number: u64, text: &str) -> Result<Node, String> {
-    if from_object::<Kind>(text)?.orchestrator {
+    if from_object::<LineKind>(text)?.orchestrator {
         return Err("conversations without requests (`orchestrator`) are not supported, since a \
                     session begins with a request; give the conversation a turn"
             .to_owned());

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use self::messages::Attributes;
 use super::trace::{Trace, check_input, utc};
-use super::{Fault, Loaded, Place, Row, mooncake};
+use super::{Fault, Loaded, Row, RowPlace, mooncake};
 use crate::dataset::account::LeftOut;
 use crate::dataset::{Conversation, Recorded, Seed, TraceSettings, Turn};
 use crate::tokenizer::TokenCounter;
@@ -127,7 +127,7 @@ impl Sessions<'_> {
     ///
     /// Fails if a request cannot be sent as it was, or if another row has the
     /// same `session_id`.
-    fn add(&mut self, row: Map<String, Value>, place: Place) -> Result<(), Fault> {
+    fn add(&mut self, row: Map<String, Value>, place: RowPlace) -> Result<(), Fault> {
         let is_kept =
             is_kept(&row, self.filters).map_err(|why| Fault::Setting("--dataset-filter", why))?;
         let session = serde_json::from_value::<Session>(Value::Object(row));

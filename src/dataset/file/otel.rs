@@ -25,7 +25,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use self::call::Call;
-use self::collected::{Collected, Counts, Place, Session};
+use self::collected::{ActorPath, Collected, Counts, Session};
 use self::turns::{Maker, Remarks};
 use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
@@ -52,7 +52,7 @@ pub(super) struct Traces<'a> {
 #[derive(Default)]
 struct Recorded {
     calls: Vec<Call>,
-    places: Vec<Place>,
+    places: Vec<ActorPath>,
 }
 
 impl<'a> Traces<'a> {
@@ -93,7 +93,7 @@ impl<'a> Traces<'a> {
         let mut maker = Maker { pool: &collected.pool, trace: &mut trace, outputs, remarks };
         let (mut roots, mut children) = (Vec::new(), Vec::new());
         for (number, (session, Recorded { calls, places })) in sessions.iter().enumerate() {
-            let lines = lines::of(calls, places);
+            let lines = lines::session_lines(calls, places);
             let made = maker.conversations(&lines, calls, number as u64);
             let mut made = made.map_err(|why| Fault::Entry(number + 1, why))?;
             name(&mut made, *session, &collected, number);

@@ -117,7 +117,7 @@ struct Numbers {
 
 impl Numbers {
     /// Returns the number of the block with this identifier, or a new one.
-    fn of(&mut self, id: Option<HashId>) -> u32 {
+    fn number(&mut self, id: Option<HashId>) -> u32 {
         let next = &mut self.next;
         let mut new = || {
             // A text is repeated after so many blocks, which do not fit into memory.
@@ -441,7 +441,7 @@ impl<'a> Documents<'a> {
         for prompt in prompts {
             check_input(prompt.input_tokens).map_err(|why| format!("{}: {why}", draft.id))?;
             let numbers = &mut self.numbers;
-            if builder.add(before, prompt, |block| numbers.of(block.map(&id))) {
+            if builder.add(before, prompt, |block| numbers.number(block.map(&id))) {
                 self.trace.leave_uncovered();
             }
             before = Some(prompt);

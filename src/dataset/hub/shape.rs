@@ -57,7 +57,7 @@ struct Prompts {
 
 impl<'a> Shape<'a> {
     /// Finds the columns, of which `row` is an example.
-    pub(super) fn of(dataset: &'a HubDataset, row: &Row) -> Result<Self, InvalidSetting> {
+    pub(super) fn find(dataset: &'a HubDataset, row: &Row) -> Result<Self, InvalidSetting> {
         let public = dataset.public;
         let of_public = public.map(|public| public.column);
         let source = match (dataset.column.as_deref(), public.and_then(|public| public.template)) {

@@ -26,7 +26,7 @@ fn row(value: Value) -> Row {
 
 fn conversation(dataset: &HubDataset, value: Value) -> Option<Conversation> {
     let row = row(value);
-    let shape = Shape::of(dataset, &row).unwrap_or_else(|error| panic!("{error}"));
+    let shape = Shape::find(dataset, &row).unwrap_or_else(|error| panic!("{error}"));
     let mut all = Conversations::default();
     shape.add(&row, &mut MediaFiles::default(), &mut all).unwrap();
     all.into_vec().pop()
@@ -86,7 +86,7 @@ fn rows_without_a_prompt_are_left_out_and_unknown_columns_are_named() {
     for value in [json!({"prompt": " "}), json!({"prompt": null}), json!({"messages": []})] {
         assert!(conversation(&dataset(None), value.clone()).is_none(), "{value}");
     }
-    let error = |dataset: &HubDataset, value| match Shape::of(dataset, &row(value)) {
+    let error = |dataset: &HubDataset, value| match Shape::find(dataset, &row(value)) {
         Ok(_) => panic!("it has a shape"),
         Err(error) => error.to_string(),
     };
@@ -137,7 +137,7 @@ fn references_instead_of_prompts_are_explained() {
     let row = row(json!({
         "turns": ["FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH"],
     }));
-    let shape = Shape::of(&dataset, &row).unwrap();
+    let shape = Shape::find(&dataset, &row).unwrap();
     let mut all = Conversations::default();
     let Err(Unusable::Dataset(error)) = shape.add(&row, &mut MediaFiles::default(), &mut all)
     else {

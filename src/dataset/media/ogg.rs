@@ -10,7 +10,7 @@ pub(super) fn seconds(file: &[u8]) -> Result<f64, &'static str> {
     let mut last = 0;
     while let Some((page, after)) = Page::read(rest) {
         match codec {
-            None => codec = Some((page.serial, Codec::of(page.body)?)),
+            None => codec = Some((page.serial, Codec::from_packet(page.body)?)),
             Some((serial, _)) if serial == page.serial && page.position != u64::MAX => {
                 last = last.max(page.position);
             }
@@ -53,7 +53,7 @@ struct Codec {
 
 impl Codec {
     /// Parses the first packet of a stream.
-    fn of(packet: &[u8]) -> Result<Self, &'static str> {
+    fn from_packet(packet: &[u8]) -> Result<Self, &'static str> {
         let number = |at: usize| {
             let four = packet.get(at..)?.first_chunk()?;
             Some(u32::from_le_bytes(*four))

@@ -74,10 +74,10 @@ fn monitor(device: &Path) -> Option<PathBuf> {
 /// Returns the temperature of the sensor with this label.
 fn temperature(device: &Path, label: &str) -> Option<f64> {
     let monitor = monitor(device)?;
-    let is_it = |sensor: &u32| {
+    let is_labelled = |sensor: &u32| {
         text(&monitor.join(format!("temp{sensor}_label"))).is_some_and(|text| text == label)
     };
-    let sensor = (1..=8).find(is_it)?;
+    let sensor = (1..=8).find(is_labelled)?;
     number(&monitor.join(format!("temp{sensor}_input")))
 }
 

@@ -54,7 +54,7 @@ fn files_of_the_kernel_are_fields_of_amd() {
     );
     let text = expose_files(root.path()).unwrap();
     let exposition = Exposition::parse(text.as_bytes(), Format::Text).unwrap();
-    let found = samples(&Snapshot::of(&exposition), &Fields::default());
+    let found = samples(&Snapshot::from_exposition(&exposition), &Fields::default());
     let shown: Vec<_> = found
         .iter()
         .map(|gpu| {

@@ -26,7 +26,7 @@ pub(in crate::judge) struct CacheDifference {
 
 impl Cached {
     /// Returns the cache of runs; `None` without runs, or if it is not known of each.
-    fn of<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<Self> {
+    fn from_trials<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<Self> {
         let (mut tokens, mut sum) = (0.0, Self::default());
         for trial in trials {
             let cache = trial.prefix_cache.as_ref()?;
@@ -52,7 +52,7 @@ impl CacheDifference {
         base: impl Iterator<Item = &'a Trial>,
         new: impl Iterator<Item = &'a Trial>,
     ) -> Option<Self> {
-        let (base, new) = (Cached::of(base)?, Cached::of(new)?);
+        let (base, new) = (Cached::from_trials(base)?, Cached::from_trials(new)?);
         let has_same_prompts = (new.expected - base.expected).abs() <= MATERIAL;
         let is_cold = !base.exceeds && !new.exceeds;
         if (new.found - base.found).abs() <= MATERIAL || (is_cold && has_same_prompts) {

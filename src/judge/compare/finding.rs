@@ -198,8 +198,9 @@ impl Measure {
         if low == 0.0 && high == 0.0 {
             return Found::told(Finding::WithinGate);
         }
-        let of = |shift: f64| estimate.percent(if larger_is_better { -shift } else { shift });
-        let (Some(percent), Some(worst)) = (of(shift), of(high)) else {
+        let percent_of =
+            |shift: f64| estimate.percent(if larger_is_better { -shift } else { shift });
+        let (Some(percent), Some(worst)) = (percent_of(shift), percent_of(high)) else {
             if is_worse {
                 return Found::told(Finding::Regression);
             }

@@ -230,13 +230,16 @@ mod tests {
 
     #[test]
     fn files_are_told_by_their_names() {
-        let of = |path: &str| {
+        let setting = |path: &str| {
             let mut config = closed(8);
             config["dataset"]["parts"][0]["source"] = json!({"file": {"path": path, "entries": 1}});
             config
         };
-        assert_eq!(found(&of("a/x.jsonl"), &of("/b/x.jsonl")), Vec::<String>::new());
-        assert_eq!(found(&of("x.jsonl"), &of("y.jsonl")), ["data set x.jsonl and y.jsonl"]);
-        assert_eq!(found(&closed(8), &of("y.jsonl")), ["data set synthetic and y.jsonl"]);
+        assert_eq!(found(&setting("a/x.jsonl"), &setting("/b/x.jsonl")), Vec::<String>::new());
+        assert_eq!(
+            found(&setting("x.jsonl"), &setting("y.jsonl")),
+            ["data set x.jsonl and y.jsonl"]
+        );
+        assert_eq!(found(&closed(8), &setting("y.jsonl")), ["data set synthetic and y.jsonl"]);
     }
 }

@@ -70,8 +70,9 @@ pub(super) fn compare(base: &Side, new: &Side, level: f64) -> Vec<PartRow> {
 /// if all runs divide them into the same parts.
 pub(super) fn growth(base: &Side, new: &Side, rows: &[Row]) -> Vec<Growth> {
     let differs = |metric: &MetricTag| {
-        let is_it = |row: &&Row| row.metric == *metric && row.statistic == "avg" && !row.is_steady;
-        rows.iter().find(is_it).is_some_and(is_shown)
+        let is_average =
+            |row: &&Row| row.metric == *metric && row.statistic == "avg" && !row.is_steady;
+        rows.iter().find(is_average).is_some_and(is_shown)
     };
     let growth = |metric| Growth::between(metric, &means(base, metric)?, &means(new, metric)?);
     DIVIDED.into_iter().filter(differs).filter_map(growth).collect()
@@ -89,7 +90,7 @@ fn is_shown(row: &Row) -> bool {
 /// have the same parts as the others.
 fn means(side: &Side, metric: MetricTag) -> Option<Vec<(Stage, f64)>> {
     let runs =
-        side.trials.iter().map(|trial| Some(&trial.time_breakdown.as_ref()?.of(metric)?.parts));
+        side.trials.iter().map(|trial| Some(&trial.time_breakdown.as_ref()?.get(metric)?.parts));
     let runs: Vec<&Vec<Part>> = runs.collect::<Option<_>>()?;
     let stages = |parts: &[Part]| parts.iter().map(|part| part.stage).collect::<Vec<_>>();
     let of_all = stages(runs.first()?);
@@ -106,7 +107,7 @@ fn means(side: &Side, metric: MetricTag) -> Option<Vec<(Stage, f64)>> {
 /// Returns the parts of the latency `metric` of all runs of a side.
 fn parts(side: &Side, metric: MetricTag) -> impl Iterator<Item = &Part> {
     let divisions = side.trials.iter().filter_map(|trial| trial.time_breakdown.as_ref());
-    let divided = divisions.filter_map(move |division| division.of(metric));
+    let divided = divisions.filter_map(move |division| division.get(metric));
     divided.flat_map(|divided: &Divided| &divided.parts)
 }
 

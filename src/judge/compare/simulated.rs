@@ -58,12 +58,12 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
 fn compare(gates: &[&str], service: Service, count: usize, slower: f64, seed: u64) -> Compared {
     let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
     let plan = Plan::new(&gates, &[], 0.95, TOLERANCE_PERCENT, 1);
-    let of = |seconds: f64, seed: u64| {
+    let runs_with = |seconds: f64, seed: u64| {
         let simulated = Server::new(8, seconds, service).run(Arrivals::Closed(8), count, seed);
         let trials = vec![trial(&plan, &simulated)];
         Side { trials, verdict: Some(Verdict::Valid), ..Side::default() }
     };
-    plan.compare(&of(0.1, 2 * seed), &of(0.1 * slower, 2 * seed + 1))
+    plan.compare(&runs_with(0.1, 2 * seed), &runs_with(0.1 * slower, 2 * seed + 1))
 }
 
 /// The gates of docs/comparing.md.

@@ -88,8 +88,8 @@ fn row<'a>(compared: &'a Compared, metric: &str, statistic: &str) -> &'a Row {
 /// Compares runs with these mean latencies, whose noise is the same if `seeds` are equal.
 fn compare_with(seeds: [u64; 2], gates: &[&str], base: f64, new: f64) -> Compared {
     let plan = plan(gates);
-    let of = |mean, seed| side(vec![run(&plan, 400, noisy(mean, seed))]);
-    plan.compare(&of(base, seeds[0]), &of(new, seeds[1]))
+    let side_with = |mean, seed| side(vec![run(&plan, 400, noisy(mean, seed))]);
+    plan.compare(&side_with(base, seeds[0]), &side_with(new, seeds[1]))
 }
 
 fn compare(gates: &[&str], base: f64, new: f64) -> Compared {
@@ -99,18 +99,18 @@ fn compare(gates: &[&str], base: f64, new: f64) -> Compared {
 #[test]
 fn latencies_of_a_saturated_load_decide_nothing() {
     let plan = plan(&[]);
-    let of = |mean, seed, load_verdict| Side {
+    let side_with = |mean, seed, load_verdict| Side {
         load_verdict: Some(load_verdict),
         ..side(vec![run(&plan, 400, noisy(mean, seed))])
     };
-    let sustained = of(100.0, 1, LoadVerdict::Sustained);
-    let compared = plan.compare(&sustained, &of(110.0, 2, LoadVerdict::Saturated));
+    let sustained = side_with(100.0, 1, LoadVerdict::Sustained);
+    let compared = plan.compare(&sustained, &side_with(110.0, 2, LoadVerdict::Saturated));
     let latency = row(&compared, "request_latency", "avg");
     assert_eq!(latency.finding, Finding::CannotTell);
     let note = latency.note.as_deref().unwrap();
     assert_eq!(note, "NEW: the load is saturated, so latencies depend on the length of the run");
     assert_eq!(row(&compared, "request_throughput", "avg").finding, Finding::NoDifference);
-    let compared = plan.compare(&sustained, &of(110.0, 2, LoadVerdict::NotStationary));
+    let compared = plan.compare(&sustained, &side_with(110.0, 2, LoadVerdict::NotStationary));
     assert_eq!(row(&compared, "request_latency", "avg").finding, Finding::Regression);
 }
 
@@ -138,7 +138,7 @@ fn a_difference_that_chance_does_not_explain_decides() {
 fn a_late_client_makes_no_difference() {
     let plan = plan(&[]);
     let compared = |base_above, new_below| {
-        let of = |mean, seed, below, above| {
+        let side_with = |mean, seed, below, above| {
             let bound = Bound { below, above, ..Bound::default() };
             let latency = MetricBounds { count: 400, avg: bound, ..MetricBounds::default() };
             let latencies =
@@ -146,7 +146,7 @@ fn a_late_client_makes_no_difference() {
             let bounds = ClientBounds { latencies, rates: None };
             side(vec![Trial { bounds, ..run(&plan, 400, noisy(mean, seed)) }])
         };
-        plan.compare(&of(100.0, 1, 0.5, base_above), &of(103.0, 2, new_below, 0.25))
+        plan.compare(&side_with(100.0, 1, 0.5, base_above), &side_with(103.0, 2, new_below, 0.25))
     };
     assert_eq!(compared(0.0, 0.0).outcome, Conclusion::Regression);
     // BASE may be up to 1 ms higher, and NEW up to 4 ms lower.
@@ -277,11 +277,11 @@ fn the_steady_state_is_compared_by_its_own_requests() {
     let plan = plan(&gates);
     // Of 400 requests, one every 10 ms, the first 100 take 500 ms and the others 100 ms. They are
     // said to end 1 ns after their start.
-    let of = |seed| {
+    let side_with = |seed| {
         let noise = noisy(100.0, seed);
         run(&plan, 400, |at| noise(at).map(|latency| latency + if at < 100 { 400.0 } else { 0.0 }))
     };
-    let unsteady = plan.compare(&side(vec![of(1)]), &side(vec![of(2)]));
+    let unsteady = plan.compare(&side(vec![side_with(1)]), &side(vec![side_with(2)]));
     assert_eq!(unsteady.outcome, Conclusion::CannotTell);
     let note = unsteady.rows[0].note.clone().unwrap();
     assert_eq!(note, "BASE does not have a steady state: the configured load is not known");
@@ -298,7 +298,8 @@ fn the_steady_state_is_compared_by_its_own_requests() {
         }),
         ..trial
     };
-    let compared = plan.compare(&side(vec![steady(of(1))]), &side(vec![steady(of(1))]));
+    let compared =
+        plan.compare(&side(vec![steady(side_with(1))]), &side(vec![steady(side_with(1))]));
     assert_eq!(compared.outcome, Conclusion::NoRegression, "{compared:#?}");
     let [latency, throughput] = [&compared.rows[0], &compared.rows[1]];
     assert_eq!((latency.name().as_str(), latency.is_steady), ("steady:request_latency", true));
@@ -313,8 +314,8 @@ fn the_steady_state_is_compared_by_its_own_requests() {
 fn a_difference_within_the_tolerance_is_none() {
     let finding = |new: f64, tolerance: f64| {
         let plan = Plan::new(&[], &[], 0.95, tolerance, 1);
-        let of = |mean, seed| side(vec![run(&plan, 400, noisy(mean, seed))]);
-        let compared = plan.compare(&of(100.0, 1), &of(new, 1));
+        let side_with = |mean, seed| side(vec![run(&plan, 400, noisy(mean, seed))]);
+        let compared = plan.compare(&side_with(100.0, 1), &side_with(new, 1));
         let row = row(&compared, "request_latency", "avg").clone();
         (row.finding, row.needed, compared.outcome)
     };

@@ -5,7 +5,7 @@ use super::{Measure, Plan};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::judge::gate::Subject;
 use crate::metrics::health::{ClientBounds, LoadVerdict};
-use crate::metrics::metric::{Kind, Metric, MetricResult, Observation, Statistic};
+use crate::metrics::metric::{Metric, MetricKind, MetricResult, Observation, Statistic};
 use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
@@ -44,8 +44,8 @@ pub(crate) enum Source {
 
 impl Source {
     /// Returns where a statistic of a metric comes from; `None` if it does not have an interval.
-    pub(crate) fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
-        if matches!(metric.kind, Kind::Record(_)) {
+    pub(crate) fn for_statistic(metric: &Metric, statistic: Statistic) -> Option<Self> {
+        if matches!(metric.kind, MetricKind::Record(_)) {
             return match statistic {
                 Statistic::Percentile(percent) => {
                     Some(Self::Percentile(metric.tag, percent.value()))
@@ -173,7 +173,7 @@ impl Trial {
             Err(_) => return None,
         };
         let result = results.iter().find(|found| found.metric.tag == subject.metric.tag)?;
-        let value = subject.statistic.of(&result.stats).filter(|value| value.is_finite())?;
+        let value = subject.statistic.value_in(&result.stats).filter(|value| value.is_finite())?;
         Some(long_run.value(result.metric, value))
     }
 

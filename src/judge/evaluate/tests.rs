@@ -5,7 +5,7 @@ use crate::metrics::health::{Bound, ErrorBounds, LoadVerdict, MetricBounds, Rate
 use crate::metrics::metric::{Distribution, Stats};
 use crate::metrics::{Extent, Registry};
 use crate::redact::ShownUrl;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets, SeriesReport};
 
 #[expect(clippy::large_types_passed_by_value, reason = "it is kept")]
@@ -273,7 +273,7 @@ fn series(labels: &[(&str, &str)], stats: report::Stats) -> SeriesReport {
     }
 }
 
-fn metric(name: &str, kind: Kind, unit: &str, series: Vec<SeriesReport>) -> MetricReport {
+fn metric(name: &str, kind: SeriesKind, unit: &str, series: Vec<SeriesReport>) -> MetricReport {
     MetricReport {
         name: Arc::from(name),
         kind,
@@ -297,7 +297,7 @@ fn of_server(gate: &str) -> Judged {
         metrics: vec![
             metric(
                 "vllm:num_requests_waiting",
-                Kind::Gauge,
+                SeriesKind::Gauge,
                 "requests",
                 vec![
                     series(&[("engine", "0")], gauge(4.0)),
@@ -306,11 +306,11 @@ fn of_server(gate: &str) -> Judged {
             ),
             metric(
                 "vllm:num_preemptions",
-                Kind::Counter,
+                SeriesKind::Counter,
                 "count",
                 vec![series(&[], report::Stats::Counter(restarted))],
             ),
-            metric("step_seconds", Kind::Gauge, "seconds", vec![series(&[], gauge(0.5))]),
+            metric("step_seconds", SeriesKind::Gauge, "seconds", vec![series(&[], gauge(0.5))]),
         ],
         ..ServerMetricsReport::default()
     };
@@ -383,7 +383,7 @@ fn finish_reasons_are_limited_by_number_and_by_share() {
     for joined in ["stop", "stop", "stop", "content_filter"] {
         reasons.observe(Some(joined));
     }
-    let of = |gate: &str| judge(gate, &Facts { finish_reasons: &reasons, ..NOTHING });
+    let judged = |gate: &str| judge(gate, &Facts { finish_reasons: &reasons, ..NOTHING });
     for (gate, value, unit, held) in [
         ("finish_reason:content_filter<=5%", 25.0, "%", false),
         ("finish_reason:content_filter<=25%", 25.0, "%", true),
@@ -391,7 +391,7 @@ fn finish_reasons_are_limited_by_number_and_by_share() {
         ("finish_reason:stop>=90%", 75.0, "%", false),
         ("finish_reason:abort==0", 0.0, "requests", true),
     ] {
-        let judged = of(gate);
+        let judged = judged(gate);
         let found = (judged.value, judged.unit.as_str(), judged.held);
         assert_eq!(found, (Some(Reading::Number(value)), unit, held), "{gate}");
     }
@@ -402,17 +402,17 @@ fn finish_reasons_are_limited_by_number_and_by_share() {
 
 #[test]
 fn a_percentile_of_too_few_requests_is_undecided() {
-    let of = |count, p90, p99| {
+    let judged_with = |count, p90, p99| {
         let distribution = Some(Distribution { count, p90, p99, ..Distribution::UNKNOWN });
         [result("time_to_first_token", Stats { avg: 100.0, instant: None, distribution })]
     };
     let judged = |results: &[MetricResult], gate: &str| judge(gate, &Facts { results, ..NOTHING });
-    let few = judged(&of(50, 120.0, 200.0), "time_to_first_token:p99<=250ms");
+    let few = judged(&judged_with(50, 120.0, 200.0), "time_to_first_token:p99<=250ms");
     let note = "p99 of 50 requests: at least 368 needed, or gate p90";
     assert_eq!((few.held, few.undecided, few.note.as_deref()), (false, true, Some(note)));
     assert!(few.message().contains(note) && few.shown_result() == "undecided");
     // 0.9^50 is 0.5%: that the p90 misses the limit is known, so the p99 does as well.
-    let missed = judged(&of(50, 260.0, 300.0), "time_to_first_token:p99<=250ms");
+    let missed = judged(&judged_with(50, 260.0, 300.0), "time_to_first_token:p99<=250ms");
     assert_eq!((missed.held, missed.undecided), (false, false));
     // All of four are beyond the limit, of which only 1% would be.
     let all = Distribution { count: 4, min: 3.0, p99: 4.0, ..Distribution::UNKNOWN };
@@ -422,10 +422,10 @@ fn a_percentile_of_too_few_requests_is_undecided() {
     assert!(judged(&all, "time_to_first_token:p99<=3.5ms").undecided);
     for (results, gate) in [
         // That a p90 is above a lower limit holds for the p99 as well.
-        (of(50, 120.0, 200.0), "time_to_first_token:p99>=100ms"),
-        (of(50, 120.0, 200.0), "time_to_first_token:p90<=250ms"),
-        (of(368, 120.0, 200.0), "time_to_first_token:p99<=250ms"),
-        (of(50, 120.0, 200.0), "time_to_first_token<=250ms"),
+        (judged_with(50, 120.0, 200.0), "time_to_first_token:p99>=100ms"),
+        (judged_with(50, 120.0, 200.0), "time_to_first_token:p90<=250ms"),
+        (judged_with(368, 120.0, 200.0), "time_to_first_token:p99<=250ms"),
+        (judged_with(50, 120.0, 200.0), "time_to_first_token<=250ms"),
     ] {
         let found = judged(&results, gate);
         assert_eq!((found.held, found.undecided), (true, false), "{gate}");

@@ -68,7 +68,7 @@ fn a_gate_may_be_on_a_phase() {
 
 #[test]
 fn a_servers_metric_may_have_colons_and_labels() {
-    let of = |text: &str| match parse(text) {
+    let parsed = |text: &str| match parse(text) {
         Condition::Server { series, operator, limit } => (series, operator, limit),
         other => panic!("{text}: {other:?}"),
     };
@@ -78,22 +78,22 @@ fn a_servers_metric_may_have_colons_and_labels() {
         statistic: statistic.to_owned(),
     };
     let waiting = "vllm:num_requests_waiting";
-    let (found, operator, limit) = of("server:vllm:num_requests_waiting:max<=10");
+    let (found, operator, limit) = parsed("server:vllm:num_requests_waiting:max<=10");
     assert_eq!(found, series(waiting, &[], "max"));
     assert_eq!((operator, limit.number, limit.suffix), (Operator::AtMost, 10.0, None));
-    assert_eq!(of("server:vllm:num_requests_waiting<10").0, series(waiting, &[], "avg"));
-    assert_eq!(of("server:up==1").0, series("up", &[], "avg"));
+    assert_eq!(parsed("server:vllm:num_requests_waiting<10").0, series(waiting, &[], "avg"));
+    assert_eq!(parsed("server:up==1").0, series("up", &[], "avg"));
     let labelled = r#"server:vllm:num_requests_waiting{engine="0",model="a<=\"b\""}:max <= 10"#;
     let labels = [("engine", "0"), ("model", "a<=\"b\"")];
-    assert_eq!(of(labelled).0, series(waiting, &labels, "max"));
-    assert_eq!(of(r#"server:a:max{b="c"}>1"#).0, series("a:max", &[("b", "c")], "avg"));
-    let (found, _, limit) = of("server:vllm:e2e_request_latency_seconds:p99<=1500ms");
+    assert_eq!(parsed(labelled).0, series(waiting, &labels, "max"));
+    assert_eq!(parsed(r#"server:a:max{b="c"}>1"#).0, series("a:max", &[("b", "c")], "avg"));
+    let (found, _, limit) = parsed("server:vllm:e2e_request_latency_seconds:p99<=1500ms");
     assert_eq!(found.statistic, "p99");
     assert_eq!(limit.in_named_unit(Some("seconds")), Some(1.5));
     assert_eq!(limit.in_named_unit(Some("microseconds")), Some(1_500_000.0));
     assert_eq!(limit.in_named_unit(Some("requests")), None);
     assert_eq!(limit.in_named_unit(None), None);
-    let (_, _, share) = of("server:vllm:kv_cache_usage_perc:max<=90%");
+    let (_, _, share) = parsed("server:vllm:kv_cache_usage_perc:max<=90%");
     assert_eq!(share.in_named_unit(Some("ratio")), Some(0.9));
     assert_eq!(share.in_named_unit(Some("percent")), Some(90.0));
 }
@@ -125,15 +125,15 @@ fn a_percentile_may_have_decimals() {
 
 #[test]
 fn a_percentile_may_be_limited_with_a_confidence() {
-    let of = |text: &str| match parse(text) {
+    let parsed = |text: &str| match parse(text) {
         Condition::Metric { limit, confidence, .. } => (limit, confidence.map(Percent::value)),
         other => panic!("{text}: {other:?}"),
     };
-    assert_eq!(of("ttft:p99<=250ms@99%"), (250.0, Some(99.0)));
-    assert_eq!(of("ttft:p99.9 < 1 s @ 99.5 %"), (1000.0, Some(99.5)));
-    assert_eq!(of("adj_time_to_first_token:p50<=7@95%"), (7.0, Some(95.0)));
-    assert_eq!(of("output_token_throughput_per_user:p1>=20@99%"), (20.0, Some(99.0)));
-    assert_eq!(of("ttft:p99<=250ms"), (250.0, None));
+    assert_eq!(parsed("ttft:p99<=250ms@99%"), (250.0, Some(99.0)));
+    assert_eq!(parsed("ttft:p99.9 < 1 s @ 99.5 %"), (1000.0, Some(99.5)));
+    assert_eq!(parsed("adj_time_to_first_token:p50<=7@95%"), (7.0, Some(95.0)));
+    assert_eq!(parsed("output_token_throughput_per_user:p1>=20@99%"), (20.0, Some(99.0)));
+    assert_eq!(parsed("ttft:p99<=250ms"), (250.0, None));
     for level in ["", "99", "100%", "49%", "0%", "x%"] {
         let text = error(&format!("ttft:p99<=250ms@{level}"));
         assert!(text.contains("is not valid; write a percentage of at least 50%"), "{text}");
@@ -247,13 +247,13 @@ proptest! {
 
     #[test]
     fn units_of_time_are_powers_of_a_thousand(number in 0.0_f64..1e9) {
-        let of = |unit: &str| client(&format!("request_latency<={number}{unit}")).3;
+        let limit_in = |unit: &str| client(&format!("request_latency<={number}{unit}")).3;
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b.abs();
-        prop_assert_eq!(of(""), number);
-        prop_assert!(near(of("ms"), number));
-        prop_assert!(near(of("s"), number * 1e3));
-        prop_assert!(near(of("us"), number / 1e3));
-        prop_assert!(near(of("ns"), number / 1e6));
+        prop_assert_eq!(limit_in(""), number);
+        prop_assert!(near(limit_in("ms"), number));
+        prop_assert!(near(limit_in("s"), number * 1e3));
+        prop_assert!(near(limit_in("us"), number / 1e3));
+        prop_assert!(near(limit_in("ns"), number / 1e6));
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::{Accumulator, Cell, Part, single, statistics};
 use crate::column::{Column, Store};
-use crate::metrics::metric::{Kind, Metric, MetricResult, Stats, Totals};
+use crate::metrics::metric::{Metric, MetricKind, MetricResult, Stats, Totals};
 use crate::metrics::steady::share_in;
 use crate::metrics::tag::{self, MetricTag, TagSet};
 use crate::metrics::timeline::OverTime;
@@ -157,14 +157,14 @@ impl<'a> Scope<'a> {
                 let stats = single(metric.to_display(instant as f64));
                 Stats { instant: Some(instant), ..stats }
             }
-            (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
-            (_, Kind::WithFailures(of)) => self.with_failures(of)?,
-            (_, Kind::ShareOf(part, whole)) => self.share_of(part, whole)?,
-            (_, Kind::RoundTrip) => {
+            (_, MetricKind::OverTime(curve, span)) => over_time?.statistics(curve, span)?,
+            (_, MetricKind::WithFailures(of)) => self.with_failures(of)?,
+            (_, MetricKind::ShareOf(part, whole)) => self.share_of(part, whole)?,
+            (_, MetricKind::RoundTrip) => {
                 let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
                 statistics(|| iter::once(round_trip), percents)?
             }
-            (_, Kind::LessRoundTrip(of)) => {
+            (_, MetricKind::LessRoundTrip(of)) => {
                 let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
                 let column = self.column(of)?;
                 statistics(|| column.iter().map(|value| (value - round_trip).max(0.0)), percents)?
@@ -179,10 +179,12 @@ impl<'a> Scope<'a> {
         let mut computed = Computed { scope: self, derived: vec![None; rows.len()] };
         for (at, metric) in rows.iter().enumerate() {
             computed.derived[at] = match metric.kind {
-                Kind::SumOf(tag) => self.sum_of(tag).or_else(|| self.nothing_of(at)),
-                Kind::PercentileOf(tag, percent) => self.percentile_of(metric, tag, percent),
-                Kind::ShareOf(part, whole) => self.share_of(part, whole).map(|it| it.avg),
-                Kind::Derived(compute) => compute(&computed).filter(|value| value.is_finite()),
+                MetricKind::SumOf(tag) => self.sum_of(tag).or_else(|| self.nothing_of(at)),
+                MetricKind::PercentileOf(tag, percent) => self.percentile_of(metric, tag, percent),
+                MetricKind::ShareOf(part, whole) => self.share_of(part, whole).map(|it| it.avg),
+                MetricKind::Derived(compute) => {
+                    compute(&computed).filter(|value| value.is_finite())
+                }
                 _ => None,
             };
         }
@@ -227,7 +229,7 @@ impl<'a> Scope<'a> {
         }
         let started = self.values(tag, all, By::Start).filter(|(_, share)| *share > 0.0);
         let values = started.map(|(value, _)| value);
-        Some(Cow::Owned(Column::of(self.accumulator.store.scratch(), values)))
+        Some(Cow::Owned(Column::from_values(self.accumulator.store.scratch(), values)))
     }
 
     /// Returns the count at `row`.

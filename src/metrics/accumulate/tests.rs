@@ -95,16 +95,16 @@ fn totals_are_those_of_finite_values_in_the_own_unit() {
     infinite.values.set(tag::REQUEST_LATENCY, Value::Scalar(f64::INFINITY));
     kept.observe(&infinite);
     let totals = kept.phase_totals();
-    let of = |tag| {
+    let stats_of = |tag| {
         let row = totals.rows.iter().find(|row| row.metric.tag == tag);
         row.map(|row| (row.count, row.sum, row.magnitude))
     };
     // 70 and 60 ms.
-    assert_eq!(of(tag::REQUEST_LATENCY), Some((Some(2), 130e6, 130e6)));
-    assert_eq!(of(tag::REQUEST_COUNT), Some((None, 3.0, 3.0)));
-    assert_eq!(of(tag::ERROR_ISL), Some((Some(1), 25.0, 25.0)));
+    assert_eq!(stats_of(tag::REQUEST_LATENCY), Some((Some(2), 130e6, 130e6)));
+    assert_eq!(stats_of(tag::REQUEST_COUNT), Some((None, 3.0, 3.0)));
+    assert_eq!(stats_of(tag::ERROR_ISL), Some((Some(1), 25.0, 25.0)));
     // Neither metrics that no request has nor metrics that are computed from others.
-    assert_eq!((of(tag::IMAGE_LATENCY), of(tag::TOTAL_ISL)), (None, None));
+    assert_eq!((stats_of(tag::IMAGE_LATENCY), stats_of(tag::TOTAL_ISL)), (None, None));
     assert_eq!(totals.failures, 1);
     assert!(accumulator().phase_totals().rows.is_empty());
 }
@@ -183,8 +183,8 @@ fn results_are_in_catalogue_order_without_internal_ones() {
     let places: Vec<usize> = results
         .iter()
         .map(|result| {
-            let of = |row: &&crate::metrics::Metric| row.tag == result.metric.tag;
-            Registry::catalogue().iter().position(of).unwrap()
+            let has_same_tag = |row: &&crate::metrics::Metric| row.tag == result.metric.tag;
+            Registry::catalogue().iter().position(has_same_tag).unwrap()
         })
         .collect();
     assert!(places.is_sorted());
@@ -357,13 +357,13 @@ fn values_of_metrics_that_do_not_apply_are_passed_over() {
 fn increments_of_counts_and_sums() {
     let registry = registry(EndpointType::CHAT, settings(), true);
     let observations = observations();
-    let of = |at: usize| {
+    let values_at = |at: usize| {
         let mut increments: Vec<_> = registry.aggregates(&observations[at]).collect();
         increments.sort_unstable_by_key(|(tag, _)| tag.name());
         increments
     };
     assert_eq!(
-        of(0),
+        values_at(0),
         [
             (tag::BUFFERED_RESPONSE_COUNT, 0.0),
             (tag::GOOD_REQUEST_COUNT, 0.0),
@@ -372,9 +372,9 @@ fn increments_of_counts_and_sums() {
             (tag::USAGE_DISCREPANCY_COUNT, 1.0),
         ]
     );
-    assert_eq!(of(1)[1], (tag::GOOD_REQUEST_COUNT, 1.0));
+    assert_eq!(values_at(1)[1], (tag::GOOD_REQUEST_COUNT, 1.0));
     assert_eq!(
-        of(2),
+        values_at(2),
         [
             (tag::CONTEXT_OVERFLOW_COUNT, 0.0),
             (tag::ERROR_REQUEST_COUNT, 1.0),
@@ -413,7 +413,7 @@ fn replayed(waits: &[u64], fixed_schedule: bool) -> Vec<MetricResult> {
 
 #[test]
 fn a_scenario_only_counts_requests_beyond_the_context() {
-    let of = |skips_context_overflows| {
+    let results_with = |skips_context_overflows| {
         let settings = Settings { skips_context_overflows, ..Settings::default() };
         let registry = registry(EndpointType::CHAT, settings, true);
         let measurer = measurer(EndpointType::CHAT, Arc::clone(&registry), dataset());
@@ -435,8 +435,8 @@ fn a_scenario_only_counts_requests_beyond_the_context() {
         ];
         (tags.map(|tag| stats(&results, tag).map(|stats| stats.avg)), accumulator.spans().len())
     };
-    assert_eq!(of(false), ([Some(2.0), Some(1.0), Some(3.0), Some(1.0), None], 3));
-    assert_eq!(of(true), ([Some(2.0), None, Some(2.0), Some(1.0), Some(1.0)], 2));
+    assert_eq!(results_with(false), ([Some(2.0), Some(1.0), Some(3.0), Some(1.0), None], 3));
+    assert_eq!(results_with(true), ([Some(2.0), None, Some(2.0), Some(1.0), Some(1.0)], 2));
 }
 
 #[test]
@@ -484,8 +484,8 @@ fn values_in_a_file_have_the_results_of_values_in_memory() {
         in_memory.observe(&observation);
     }
     let shown = |results: Vec<MetricResult>| {
-        let of = |result: MetricResult| format!("{} {:?}", result.metric.tag, result.stats);
-        results.into_iter().map(of).collect::<Vec<_>>()
+        let line = |result: MetricResult| format!("{} {:?}", result.metric.tag, result.stats);
+        results.into_iter().map(line).collect::<Vec<_>>()
     };
     assert_eq!(shown(in_file.results()), shown(in_memory.results()));
     let start = in_memory.timeline().window().start;

@@ -33,7 +33,7 @@ impl Accumulator {
     pub fn phase_totals(&self) -> PhaseTotals {
         let rows = self.registry.rows().iter().zip(&self.cells);
         PhaseTotals {
-            rows: rows.filter_map(|(metric, cell)| RowTotals::of(metric, cell)).collect(),
+            rows: rows.filter_map(|(metric, cell)| RowTotals::new(metric, cell)).collect(),
             failures: self.failures(),
         }
     }
@@ -43,12 +43,12 @@ impl Accumulator {
     /// Returns the totals of a metric, without computing the results of any; `None` without a value.
     pub(crate) fn totals_of(&self, tag: MetricTag) -> Option<RowTotals> {
         let at = self.registry.position(tag)?;
-        RowTotals::of(self.registry.rows()[at], &self.cells[at])
+        RowTotals::new(self.registry.rows()[at], &self.cells[at])
     }
 }
 
 impl RowTotals {
-    fn of(metric: &'static Metric, cell: &Cell) -> Option<Self> {
+    fn new(metric: &'static Metric, cell: &Cell) -> Option<Self> {
         match cell {
             Cell::Column(column) => {
                 let finite = || column.iter().filter(|value| value.is_finite());

@@ -65,7 +65,7 @@ impl Levels {
     }
 
     /// Returns the results of a window, in catalogue order.
-    pub(crate) fn of(&self, window: usize) -> Vec<MetricResult> {
+    pub(crate) fn results_of_window(&self, window: usize) -> Vec<MetricResult> {
         self.windows.get(window).map_or_else(Vec::new, |level| level.values.results())
     }
 

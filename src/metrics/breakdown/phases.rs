@@ -93,7 +93,7 @@ impl Breakdowns {
         times: &[PhaseTimes],
         shard: Shard,
     ) -> Vec<PhaseResult> {
-        let of = |(index, (phase, values)): (usize, (&PhaseConfig, &Accumulator))| {
+        let phase_result = |(index, (phase, values)): (usize, (&PhaseConfig, &Accumulator))| {
             let times = times.get(index).copied().or_else(|| times_of(values))?;
             let load = phase.share(shard).held_load();
             Some(PhaseResult {
@@ -107,7 +107,7 @@ impl Breakdowns {
                 recovery: self.recovery(phases, index),
             })
         };
-        phases.iter().zip(&self.by_phase).enumerate().filter_map(of).collect()
+        phases.iter().zip(&self.by_phase).enumerate().filter_map(phase_result).collect()
     }
 
     /// Returns when the latencies of the phase with this index were those of the first measured phase
@@ -154,11 +154,11 @@ impl Breakdowns {
 /// the measurement; `None` if that is not a certain number.
 #[must_use]
 pub(crate) fn asked_rate(phases: &[PhaseConfig], name: Option<&str>) -> Option<f64> {
-    let is_it = |phase: &&PhaseConfig| match name {
+    let has_name = |phase: &&PhaseConfig| match name {
         Some(name) => phase.name() == name,
         None => phase.kind == PhaseKind::Profiling,
     };
-    let mut found = phases.iter().filter(is_it);
+    let mut found = phases.iter().filter(has_name);
     let only = found.next().filter(|_| found.next().is_none())?;
     only.steady_rate()
 }

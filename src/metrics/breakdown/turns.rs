@@ -80,10 +80,15 @@ mod tests {
 
     #[test]
     fn groups_are_in_the_order_of_their_turns() {
-        let of = |name: &str| GroupResult { name: Arc::from(name), results: Vec::new() };
-        let ordered = ordered(vec![of("10"), of("2"), of("17-32"), of("1")]);
+        let empty_group = |name: &str| GroupResult { name: Arc::from(name), results: Vec::new() };
+        let ordered = ordered(vec![
+            empty_group("10"),
+            empty_group("2"),
+            empty_group("17-32"),
+            empty_group("1"),
+        ]);
         let names: Vec<&str> = ordered.iter().map(|group| &*group.name).collect();
         assert_eq!(names, ["1", "2", "10", "17-32"]);
-        assert!(super::ordered(vec![of("1")]).is_empty());
+        assert!(super::ordered(vec![empty_group("1")]).is_empty());
     }
 }

@@ -25,7 +25,7 @@ fixed_struct! {
 }
 
 impl Latencies {
-    fn of(&self, latency: MetricTag) -> Option<f64> {
+    fn get(&self, latency: MetricTag) -> Option<f64> {
         if latency == tag::TIME_TO_FIRST_TOKEN { self.first_token } else { self.request }
     }
 }
@@ -62,7 +62,7 @@ impl Requests {
     fn mean(&self, latency: MetricTag) -> Option<Measured> {
         let scratch = self.latencies.scratch();
         let by_start = Sorted::new(self.latencies.iter(), |one| one.start_ns, &scratch);
-        let values = || by_start.iter().filter_map(|one| Some(one.of(latency)? / 1e6));
+        let values = || by_start.iter().filter_map(|one| Some(one.get(latency)? / 1e6));
         (values().count() >= MIN_REQUESTS).then(|| Measured::mean(values)).flatten()
     }
 }

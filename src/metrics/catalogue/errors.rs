@@ -1,6 +1,6 @@
 //! Metrics of failed requests.
 
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag};
+use crate::metrics::metric::{Metric, MetricFlags as Flag, MetricKind};
 use crate::metrics::tag;
 use crate::metrics::tag::MetricTag;
 use crate::units::Unit;
@@ -52,8 +52,8 @@ pub(super) static ROWS: &[Metric] = &[
         tag::CONTEXT_OVERFLOW_COUNT,
         "Context Overflow Count",
         Unit::Requests,
-        Kind::Tally(|observation, settings| {
-            Some(settings.context_overflow.is_it(observation.error.as_ref()?))
+        MetricKind::Tally(|observation, settings| {
+            Some(settings.context_overflow.matches(observation.error.as_ref()?))
         }),
     )
     .short("Ctx Overflow")
@@ -68,7 +68,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::SKIPPED_CONTEXT_OVERFLOW_COUNT,
         "Skipped Context Overflow Count",
         Unit::Requests,
-        Kind::Tally(|observation, settings| settings.leaves_out(observation).then_some(true)),
+        MetricKind::Tally(|observation, settings| settings.leaves_out(observation).then_some(true)),
     )
     .short("Skipped Ctx Overflow")
     .flagged(Flag::ERROR_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))

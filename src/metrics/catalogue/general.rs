@@ -2,7 +2,7 @@
 
 use super::{per_second, ratio};
 use crate::metrics::ConsoleGroup::Default;
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, Rank, Totals};
+use crate::metrics::metric::{Metric, MetricFlags as Flag, MetricKind, Rank, Totals};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -24,7 +24,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::REQUEST_COUNT,
         "Request Count",
         Unit::Requests,
-        Kind::Tally(|observation, _| Some(observation.error.is_none())),
+        MetricKind::Tally(|observation, _| Some(observation.error.is_none())),
     )
     .short("Requests")
     .flagged(Flag::LARGER_IS_BETTER.union(Flag::NO_INDIVIDUAL_RECORDS))
@@ -34,7 +34,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::ERROR_REQUEST_COUNT,
         "Error Request Count",
         Unit::Requests,
-        Kind::Tally(|observation, _| observation.error.as_ref().map(|_| true)),
+        MetricKind::Tally(|observation, _| observation.error.as_ref().map(|_| true)),
     )
     .short("Error Count")
     .flagged(Flag::ERROR_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))
@@ -46,7 +46,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::INCOMPLETE_HISTORY_COUNT,
         "Incomplete History Count",
         Unit::Requests,
-        Kind::Tally(|observation, _| (observation.missing_answers > 0).then_some(true)),
+        MetricKind::Tally(|observation, _| (observation.missing_answers > 0).then_some(true)),
     )
     .short("Incomplete History")
     .flagged(Flag::NO_INDIVIDUAL_RECORDS)
@@ -89,7 +89,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::MIN_REQUEST_TIMESTAMP,
         "Minimum Request Timestamp",
         Unit::Nanoseconds,
-        Kind::Earliest(|observation| Some(observation.start_wall_ns)),
+        MetricKind::Earliest(|observation| Some(observation.start_wall_ns)),
     )
     .short("Min Req")
     .flagged(Flag::NO_INDIVIDUAL_RECORDS)
@@ -102,7 +102,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::MAX_RESPONSE_TIMESTAMP,
         "Maximum Response Timestamp",
         Unit::Nanoseconds,
-        Kind::Latest(|observation| match observation.values.scalar(tag::REQUEST_LATENCY) {
+        MetricKind::Latest(|observation| match observation.values.scalar(tag::REQUEST_LATENCY) {
             Some(latency) => {
                 (Rank::Own, observation.start_wall_ns.saturating_add(latency.round() as u64))
             }
@@ -148,6 +148,6 @@ pub(super) static ROWS: &[Metric] = &[
 
 /// Returns the number of requests that ended, successfully or not.
 fn completed(totals: &dyn Totals) -> f64 {
-    let of = |tag| totals.total(tag).unwrap_or(0.0);
-    of(tag::REQUEST_COUNT) + of(tag::ERROR_REQUEST_COUNT)
+    let total = |tag| totals.total(tag).unwrap_or(0.0);
+    total(tag::REQUEST_COUNT) + total(tag::ERROR_REQUEST_COUNT)
 }

@@ -3,7 +3,7 @@
 use super::per_second;
 use crate::metrics::ConsoleGroup::Default;
 use crate::metrics::Registry;
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, Objective, RecordValues};
+use crate::metrics::metric::{Metric, MetricFlags as Flag, MetricKind, Objective, RecordValues};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -16,7 +16,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::GOOD_REQUEST_COUNT,
         "Good Request Count",
         Unit::Requests,
-        Kind::Count(|values, settings| {
+        MetricKind::Count(|values, settings| {
             settings.objectives.iter().all(|objective| is_met(objective, values))
         }),
     )

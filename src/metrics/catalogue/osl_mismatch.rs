@@ -1,6 +1,6 @@
 //! Difference between the generated and the requested output length.
 
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag};
+use crate::metrics::metric::{Metric, MetricFlags as Flag, MetricKind};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -45,7 +45,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::OSL_MISMATCH_COUNT,
         "OSL Mismatch Count",
         Unit::Requests,
-        Kind::Tally(|observation, settings| {
+        MetricKind::Tally(|observation, settings| {
             let requested =
                 observation.requested_output_tokens.filter(|tokens| *tokens > 0)? as f64;
             let generated = observation.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;

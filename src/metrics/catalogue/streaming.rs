@@ -3,7 +3,7 @@
 use super::{SECOND, ratio};
 use crate::endpoint::ContentPiece;
 use crate::metrics::ConsoleGroup::Default;
-use crate::metrics::metric::{Facts, Kind, Metric, MetricFlags as Flag};
+use crate::metrics::metric::{Facts, Metric, MetricFlags as Flag, MetricKind};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -202,7 +202,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::BUFFERED_RESPONSE_COUNT,
         "Buffered Response Count",
         Unit::Requests,
-        Kind::Tally(|observation, _| {
+        MetricKind::Tally(|observation, _| {
             let values = &observation.values;
             let tokens = values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
             let chunks = values.scalar(tag::CHUNK_COUNT)?;

@@ -2,7 +2,7 @@
 
 use super::ratio;
 use crate::metrics::MetricTag;
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, RecordValues};
+use crate::metrics::metric::{Metric, MetricFlags as Flag, MetricKind, RecordValues};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -61,7 +61,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::USAGE_DISCREPANCY_COUNT,
         "Usage Discrepancy Count",
         Unit::Requests,
-        Kind::Tally(|observation, settings| {
+        MetricKind::Tally(|observation, settings| {
             let compared = [PROMPT, COMPLETION, REASONING]
                 .into_iter()
                 .filter_map(|tag| observation.values.scalar(tag));

@@ -11,7 +11,7 @@ use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::RecordValues;
 use crate::metrics::tag::{self, MetricTag};
 use crate::statistics::order::{self, Interval};
-use crate::statistics::percentile::{Place, exact_sum, percentiles_of, sorted_at};
+use crate::statistics::percentile::{Neighbours, exact_sum, percentiles_of, sorted_at};
 
 /// The percentiles that have bounds, beside the mean.
 const PERCENTS: [f64; 2] = [50.0, 99.0];
@@ -34,7 +34,7 @@ pub struct ErrorBounds {
 
 impl ErrorBounds {
     /// Returns the bounds of the statistic of `metric` with this name.
-    pub(crate) fn of(&self, metric: MetricTag, statistic: &str) -> Option<Bound> {
+    pub(crate) fn get(&self, metric: MetricTag, statistic: &str) -> Option<Bound> {
         let (_, bounds) = [
             (tag::TIME_TO_FIRST_TOKEN, self.time_to_first_token),
             (tag::INTER_TOKEN_LATENCY, self.inter_token_latency),
@@ -355,7 +355,8 @@ impl Timings {
         let spans = || self.all.iter().map(|timing| timing.likely_span(gap));
         bounds.avg.set_likely(likely::mean(spans));
         for (bound, percent) in [&mut bounds.p50, &mut bounds.p99].into_iter().zip(PERCENTS) {
-            bound.set_likely(likely::percentile(spans, &Place::of(percent, count - 1)));
+            bound
+                .set_likely(likely::percentile(spans, &Neighbours::at_percent(percent, count - 1)));
         }
         Some(bounds)
     }

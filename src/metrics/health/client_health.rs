@@ -158,7 +158,7 @@ impl TimeStatistics {
     /// Computes statistics of exact values in nanoseconds, which are asked for several times; `None`
     /// if there are none.
     #[must_use]
-    pub(crate) fn of<I: Iterator<Item = u64>>(values: impl Fn() -> I) -> Option<Self> {
+    pub(crate) fn from_values<I: Iterator<Item = u64>>(values: impl Fn() -> I) -> Option<Self> {
         let nanos = distribution(|| values().map(|value| value as f64))?;
         Some(Self {
             count: nanos.count,
@@ -250,7 +250,7 @@ pub struct Cpu {
 
 impl Cpu {
     /// Computes CPU usage; `None` if no worker ended the phase.
-    pub(super) fn of(shares: &CpuShares) -> Option<Self> {
+    pub(super) fn from_shares(shares: &CpuShares) -> Option<Self> {
         let workers = shares.workers.len();
         let worker_max = shares.workers.iter().copied().reduce(f64::max)?;
         Some(Self {
@@ -281,7 +281,7 @@ impl ClientBounds {
             Some(ByDuration::Cost) => return Some(self.rates?.cost_errors(value)),
             None => {}
         }
-        let bound = self.latencies?.of(metric.tag, statistic)?;
+        let bound = self.latencies?.get(metric.tag, statistic)?;
         Some([bound.below, bound.above])
     }
 }

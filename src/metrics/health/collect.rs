@@ -83,7 +83,7 @@ impl Health {
             if trace.kernel_stamps > 0 {
                 self.read_lag.add(arrival.read_lag.into(), count);
             }
-            if let Some(error) = errors.of(record, arrival) {
+            if let Some(error) = errors.bound(record, arrival) {
                 self.arrival_error.add(error.into(), count);
             }
         }
@@ -151,7 +151,7 @@ impl Health {
 
     /// Returns the delays of the requests that had a due time.
     pub(super) fn slips(&self) -> Option<TimeStatistics> {
-        TimeStatistics::of(|| self.sends.iter().map(|send| send.slip))
+        TimeStatistics::from_values(|| self.sends.iter().map(|send| send.slip))
     }
 
     /// Returns the number of retries on dead connections.
@@ -199,11 +199,11 @@ impl Health {
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
         let slip = |of: &dyn Fn(&SendDelay) -> bool| {
             let sends = || self.sends.iter().filter(|send| of(send));
-            TimeStatistics::of(|| sends().map(|send| send.slip))
+            TimeStatistics::from_values(|| sends().map(|send| send.slip))
         };
         let late = |of: &dyn Fn(&SendDelay) -> bool| {
             let sends = || self.sends.iter().filter(|send| of(send));
-            TimeStatistics::of(|| sends().map(|send| send.late))
+            TimeStatistics::from_values(|| sends().map(|send| send.late))
         };
         let client_slip_ms = late(&|_| true);
         let mut health = ClientHealth {
@@ -213,7 +213,7 @@ impl Health {
             client_slip_ms,
             schedule_slip_idle_ms: slip(&|send| send.asleep > 0),
             schedule_slip_loaded_ms: slip(&|send| send.asleep == 0),
-            cpu: Cpu::of(shares),
+            cpu: Cpu::from_shares(shares),
             rate_ratio: load
                 .requested_rate
                 .zip(load.reached_rate)

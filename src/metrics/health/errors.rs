@@ -27,7 +27,7 @@ impl Default for ArrivalErrors {
 impl ArrivalErrors {
     /// Returns how much earlier bytes may have arrived because of the client, in nanoseconds;
     /// `None` if unknown.
-    pub(super) fn of(self, record: &RequestRecord, arrival: Arrival) -> Option<u32> {
+    pub(super) fn bound(self, record: &RequestRecord, arrival: Arrival) -> Option<u32> {
         let trace = &record.trace;
         if trace.socket_reads == 0 {
             return None;
@@ -50,7 +50,7 @@ impl ArrivalErrors {
         let MeasuredRecord { record, response, .. } = measured;
         let content = &response.content;
         let [first, last] = [content.first(), content.last()].map(|piece| {
-            piece.and_then(|piece| self.of(record, piece.arrival)).unwrap_or_default()
+            piece.and_then(|piece| self.bound(record, piece.arrival)).unwrap_or_default()
         });
         ClientErrors {
             first_content_uncertainty: first,
@@ -64,7 +64,7 @@ impl ArrivalErrors {
                 .body
                 .events
                 .last()
-                .and_then(|end| self.of(record, end.arrival))
+                .and_then(|end| self.bound(record, end.arrival))
                 .unwrap_or_default(),
             send_delay: send_delay(record).0,
             late: Some(lateness(record).0),

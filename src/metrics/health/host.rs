@@ -102,7 +102,7 @@ pub(crate) struct Network {
 
 impl Frequency {
     /// Returns the statistics of `readings` in MHz; `None` if there are none.
-    pub(crate) fn of(readings: &[u64]) -> Option<Self> {
+    pub(crate) fn from_readings(readings: &[u64]) -> Option<Self> {
         let sum = readings.iter().map(|mhz| *mhz as f64).sum::<f64>();
         Some(Self {
             min: *readings.iter().min()?,
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn facts_have_all_that_is_known() {
         let activity = HostActivity {
-            frequency_mhz: Frequency::of(&[900, 3100]),
+            frequency_mhz: Frequency::from_readings(&[900, 3100]),
             ..until(&counters(10, 3, 7))
         };
         let facts = [
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn powersave_is_a_reason_only_where_it_means_slow() {
         let at = |max: u64| HostActivity {
-            frequency_mhz: Frequency::of(&[800, max]),
+            frequency_mhz: Frequency::from_readings(&[800, max]),
             ..HostActivity::default()
         };
         let scaling = |governor: &str, driver: &str| Scaling {
@@ -431,8 +431,11 @@ mod tests {
         assert!(!is_doubted(1200, "powersave", "intel_pstate"));
         assert!(!is_doubted(1200, "powersave", "amd-pstate-epp"));
         assert!(!is_doubted(1200, "schedutil", "acpi-cpufreq"), "the client may be idle");
-        assert_eq!(Frequency::of(&[1, 2, 6]), Some(Frequency { min: 1, avg: 3.0, max: 6 }));
-        assert_eq!(Frequency::of(&[]), None);
+        assert_eq!(
+            Frequency::from_readings(&[1, 2, 6]),
+            Some(Frequency { min: 1, avg: 3.0, max: 6 })
+        );
+        assert_eq!(Frequency::from_readings(&[]), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! many.
 
 use crate::statistics::normal;
-use crate::statistics::percentile::{Place, exact_sum, interpolate, sorted_at};
+use crate::statistics::percentile::{Neighbours, exact_sum, interpolate, sorted_at};
 
 /// Probability that the statistic is outside the interval, on each side.
 const TAIL: f64 = 0.025;
@@ -43,7 +43,10 @@ pub(super) fn mean<I: Iterator<Item = Span>>(spans: impl Fn() -> I) -> Span {
 
 /// Returns where the percentile at `place` of values in `spans` likely is; `spans` is called several
 /// times. There must be a value.
-pub(super) fn percentile<I: Iterator<Item = Span>>(spans: impl Fn() -> I, place: &Place) -> Span {
+pub(super) fn percentile<I: Iterator<Item = Span>>(
+    spans: impl Fn() -> I,
+    place: &Neighbours,
+) -> Span {
     let ranks = [place.below, place.above];
     let lowest = sorted_at(|| spans().map(|span| span.low), ranks);
     let highest = sorted_at(|| spans().map(|span| span.high), ranks);
@@ -180,7 +183,7 @@ mod tests {
 
     fn likely(all: &[(f64, f64)], percent: f64) -> Span {
         let spans = spans(all);
-        percentile(|| spans.iter().copied(), &Place::of(percent, all.len() as u64 - 1))
+        percentile(|| spans.iter().copied(), &Neighbours::at_percent(percent, all.len() as u64 - 1))
     }
 
     fn average(all: &[(f64, f64)]) -> Span {

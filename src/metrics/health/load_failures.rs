@@ -32,7 +32,7 @@ pub(super) enum Cause {
 
 impl Cause {
     /// Returns how a request failed with `error`; `None` if the client cancelled it.
-    pub(super) fn of(error: &RequestError) -> Option<Self> {
+    pub(super) fn from_error(error: &RequestError) -> Option<Self> {
         (!error.is_cancelled()).then_some(match (error.kind, error.code) {
             (ErrorKind::Timeout, _) => Self::Timeout,
             (ErrorKind::Http4xx | ErrorKind::Http5xx, Some(code)) => Self::Status(code),
@@ -69,7 +69,7 @@ pub(crate) struct Failures {
 
 impl Failures {
     /// Returns the failures, so many for each cause, of `requests`; `None` unless more than 1% fail.
-    pub(super) fn of(counts: &BTreeMap<Cause, u64>, requests: u64) -> Option<Self> {
+    pub(super) fn from_counts(counts: &BTreeMap<Cause, u64>, requests: u64) -> Option<Self> {
         let (hits, trials) = (counts.values().sum::<u64>() as f64, requests as f64);
         // The first of several that are equally frequent.
         let (cause, most) = counts.iter().rev().max_by_key(|(_, count)| **count)?;
@@ -117,13 +117,13 @@ impl fmt::Display for Failures {
 mod tests {
     use super::*;
 
-    fn of(counts: &[(Cause, u64)], requests: u64) -> Option<Failures> {
-        Failures::of(&counts.iter().copied().collect(), requests)
+    fn failures(counts: &[(Cause, u64)], requests: u64) -> Option<Failures> {
+        Failures::from_counts(&counts.iter().copied().collect(), requests)
     }
 
     #[test]
     fn the_most_frequent_cause_is_named() {
-        let text = |counts: &[(Cause, u64)]| of(counts, 90).unwrap().to_string();
+        let text = |counts: &[(Cause, u64)]| failures(counts, 90).unwrap().to_string();
         assert_eq!(text(&[(Cause::Status(429), 30)]), "33% rejected by a rate limit (429)");
         assert_eq!(text(&[(Cause::Status(500), 18)]), "20% failed (500)");
         assert_eq!(text(&[(Cause::Timeout, 9)]), "10% timed out");
@@ -137,15 +137,19 @@ mod tests {
     #[test]
     fn one_in_a_hundred_is_not_notable() {
         // By scipy.stats.binom.sf(hits - 1, 100, 0.01): 0.018 for 4, 0.0034 for 5.
-        assert_eq!(of(&[(Cause::Status(500), 4)], 100), None);
-        assert_eq!(of(&[(Cause::Status(500), 5)], 100).unwrap().verdict(), LoadVerdict::Failing);
-        assert_eq!(of(&[], 100), None);
+        assert_eq!(failures(&[(Cause::Status(500), 4)], 100), None);
+        assert_eq!(
+            failures(&[(Cause::Status(500), 5)], 100).unwrap().verdict(),
+            LoadVerdict::Failing
+        );
+        assert_eq!(failures(&[], 100), None);
     }
 
     #[test]
     fn only_failures_of_the_load_are_rejections_and_cancelled_requests_did_not_fail() {
-        let cause =
-            |kind, code| Cause::of(&RequestError { code, ..RequestError::new(kind, "", "") });
+        let cause = |kind, code| {
+            Cause::from_error(&RequestError { code, ..RequestError::new(kind, "", "") })
+        };
         let is = |kind, code| cause(kind, code).unwrap().is_of_load();
         assert!(is(ErrorKind::Http4xx, Some(429)) && is(ErrorKind::Http5xx, Some(503)));
         assert!(is(ErrorKind::Http5xx, Some(529)) && is(ErrorKind::Timeout, None));

@@ -141,7 +141,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    fn of(estimate: Estimate, as_shown: impl Fn(f64) -> f64) -> Self {
+    fn from_estimate(estimate: Estimate, as_shown: impl Fn(f64) -> f64) -> Self {
         let Estimate { value, half_width } = estimate;
         Self {
             value: as_shown(value),
@@ -190,7 +190,7 @@ impl LoadHealth {
     /// Judges the requests so far of a phase that began at `phase_start_ns` and holds `load`. `None`
     /// if the load is not known, all requests were sent at once, there are none, or nearly all failed.
     #[must_use]
-    pub(crate) fn of(
+    pub(crate) fn judge(
         times: &LoadTimes,
         load: Option<HeldLoad>,
         phase_start_ns: u64,
@@ -216,7 +216,7 @@ impl LoadHealth {
             seconds: Nanos(bin_ns).as_seconds(),
             is_open: matches!(load, Some(HeldLoad::Arrivals { .. })),
         };
-        let mut health = window.judge(Failures::of(times.failures(), all.ended));
+        let mut health = window.judge(Failures::from_counts(times.failures(), all.ended));
         if health.verdict == LoadVerdict::Saturated {
             let start_ns = (origin_ns + from as u64 * bin_ns).saturating_sub(phase_start_ns);
             health.since_seconds = window.since().map(|since| Nanos(start_ns).as_seconds() + since);
@@ -354,9 +354,10 @@ impl Window<'_> {
             verdict,
             offered_rate: offered,
             served_rate: served,
-            queue_slope: backlog.map(|backlog| Interval::of(backlog.slope(), |slope| slope)),
+            queue_slope: backlog
+                .map(|backlog| Interval::from_estimate(backlog.slope(), |slope| slope)),
             latency_drift_percent: latency
-                .map(|drift| Interval::of(drift, |log| 100.0 * log.exp_m1())),
+                .map(|drift| Interval::from_estimate(drift, |log| 100.0 * log.exp_m1())),
             since_seconds: None,
             needed_seconds: needed,
             needed_requests: needed.zip(self.rate()).map(|(it, rate)| (it * rate).ceil() as u64),
@@ -471,7 +472,7 @@ impl Window<'_> {
             *arrived = batch.arrived as f64;
             *left = batch.left() as f64;
         }
-        Backlog::of(&arrived, &left, length as f64 * self.seconds)
+        Backlog::fit(&arrived, &left, length as f64 * self.seconds)
     }
 
     /// Returns when the queue began to grow, in seconds since the window's start.

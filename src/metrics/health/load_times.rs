@@ -96,7 +96,7 @@ impl LoadTimes {
         let (start, end) = (request.start_wall_ns, request.end_wall_ns);
         let latency = end.saturating_sub(start);
         self.bins.at(due_wall_ns.unwrap_or(start)).arrived += 1;
-        let failure = request.error.as_ref().and_then(Cause::of);
+        let failure = request.error.as_ref().and_then(Cause::from_error);
         let bin = self.bins.at(end);
         bin.ended += 1;
         bin.failed += u64::from(failure.is_some());
@@ -156,13 +156,13 @@ mod tests {
                 request(start, start + at * SECOND / 3, (at % 7 == 0).then_some(error))
             })
             .collect();
-        let of = |requests: &mut dyn Iterator<Item = &Observation>| {
+        let times_of = |requests: &mut dyn Iterator<Item = &Observation>| {
             let mut times = LoadTimes::default();
             requests.for_each(|request| times.observe(Some(request.start_wall_ns - 5), request));
             times.bins()
         };
-        let (bins, first, length) = of(&mut requests.iter());
-        assert_eq!((bins.clone(), first, length), of(&mut requests.iter().rev()));
+        let (bins, first, length) = times_of(&mut requests.iter());
+        assert_eq!((bins.clone(), first, length), times_of(&mut requests.iter().rev()));
         assert!(bins.len() as u64 <= MOST_BINS && bins.len() as u64 > MOST_BINS / 2 - 1);
         assert!(first <= origin - 5 && first + length > origin - 5);
         let sum = Bin::sum(&bins);

@@ -135,7 +135,7 @@ impl SlotTimes {
         }
         let duration = self.last_end.since(self.first_start?).0 as f64;
         let possible = self.last_possible_end.since(self.first_possible_start?).0 as f64;
-        let slots = OpenSlots::of(load, self.requests).mean(duration);
+        let slots = OpenSlots::of_load(load, self.requests).mean(duration);
         if duration <= 0.0 {
             return None;
         }
@@ -171,7 +171,7 @@ struct OpenSlots {
 
 impl OpenSlots {
     /// Returns the slots of this `load`, which has so many `requests`.
-    fn of(load: &LoadReport, requests: u64) -> Self {
+    fn of_load(load: &LoadReport, requests: u64) -> Self {
         let most = load.requested_concurrency.map_or(0, |asked| asked.min(requests));
         Self {
             time: load.slot_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),

@@ -103,7 +103,7 @@ impl Lateness {
     /// Judges the requests that were sent `late`. The median is compared with the median response
     /// time: it is the delay of the load as a whole. The few requests that were later have no
     /// influence on the others unless they are very late.
-    fn of(late: &TimeStatistics, health: &ClientHealth) -> Option<Self> {
+    fn judge(late: &TimeStatistics, health: &ClientHealth) -> Option<Self> {
         let bounds = health.error_bounds_ms.unwrap_or_default();
         let first_token = bounds.time_to_first_token.map(|of| ("time to first token", of));
         let response = first_token.or(bounds.request_latency.map(|of| ("request latency", of)));
@@ -136,8 +136,8 @@ impl Lateness {
 }
 
 fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
-    let Lateness { verdict, what } = Lateness::of(&facts.late?, health)?;
-    let slept = facts.idle_late.is_some_and(|late| Lateness::of(&late, health).is_some());
+    let Lateness { verdict, what } = Lateness::judge(&facts.late?, health)?;
+    let slept = facts.idle_late.is_some_and(|late| Lateness::judge(&late, health).is_some());
     Some(Reason {
         name: "late-sends".into(),
         verdict,

@@ -6,7 +6,7 @@
 use crate::metrics::Registry;
 use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::{
-    Distribution, Kind, Metric, MetricResult, Observation, Rank, Stats, Totals, Value,
+    Distribution, Metric, MetricKind, MetricResult, Observation, Rank, Stats, Totals, Value,
 };
 use crate::metrics::tag::{self, MetricTag};
 use crate::statistics::percentile::percentiles;
@@ -60,7 +60,7 @@ impl SoFar {
             return;
         }
         if phase > self.phase || self.cells.is_empty() {
-            let cells = registry.rows().iter().map(|metric| Cell::of(metric)).collect();
+            let cells = registry.rows().iter().map(|metric| Cell::for_metric(metric)).collect();
             *self = Self { phase, cells };
         }
         let failed = observation.error.is_some();
@@ -80,10 +80,10 @@ impl SoFar {
                         spread.add(metric.to_display(*value));
                     }
                 }
-                (Kind::Earliest(instant), Cell::Earliest(kept)) => {
+                (MetricKind::Earliest(instant), Cell::Earliest(kept)) => {
                     *kept = [*kept, instant(observation)].into_iter().flatten().min();
                 }
-                (Kind::Latest(instant), Cell::Latest(kept)) => {
+                (MetricKind::Latest(instant), Cell::Latest(kept)) => {
                     *kept = (*kept).max(Some(instant(observation)));
                 }
                 (_, Cell::Sum(kept)) => {
@@ -102,7 +102,7 @@ impl SoFar {
         if self.phase != phase || self.cells.is_empty() {
             return Vec::new();
         }
-        let totals = Computed::of(self, registry);
+        let totals = Computed::new(self, registry);
         let developer_mode = registry.settings().developer_mode;
         let shown = registry.presentation().iter().map(|at| (*at, registry.rows()[*at]));
         let shown = shown.filter(|(_, metric)| metric.is_exported(developer_mode));
@@ -125,12 +125,12 @@ impl SoFar {
 }
 
 impl Cell {
-    fn of(metric: &Metric) -> Self {
+    fn for_metric(metric: &Metric) -> Self {
         match metric.kind {
-            Kind::Record(_) | Kind::RecordList(_) => Self::Values(Spread::default()),
-            Kind::Count(_) | Kind::Tally(_) => Self::Sum(None),
-            Kind::Earliest(_) => Self::Earliest(None),
-            Kind::Latest(_) => Self::Latest(None),
+            MetricKind::Record(_) | MetricKind::RecordList(_) => Self::Values(Spread::default()),
+            MetricKind::Count(_) | MetricKind::Tally(_) => Self::Sum(None),
+            MetricKind::Earliest(_) => Self::Earliest(None),
+            MetricKind::Latest(_) => Self::Latest(None),
             _ => Self::Nothing,
         }
     }
@@ -175,7 +175,7 @@ impl Spread {
             min: self.min,
             max: self.max,
             std: (self.squares / self.count as f64).max(0.0).sqrt(),
-            further: Percentiles::of(percents, at),
+            further: Percentiles::compute(percents, at),
             ..percentiles(at)
         };
         let avg = self.sum / self.count as f64;
@@ -191,22 +191,22 @@ struct Computed<'a> {
 }
 
 impl<'a> Computed<'a> {
-    fn of(so_far: &'a SoFar, registry: &'a Registry) -> Self {
+    fn new(so_far: &'a SoFar, registry: &'a Registry) -> Self {
         let rows = registry.rows();
         let mut computed = Self { so_far, registry, derived: vec![None; rows.len()] };
         for (at, metric) in rows.iter().enumerate() {
             computed.derived[at] = match metric.kind {
-                Kind::SumOf(of) => computed
+                MetricKind::SumOf(of) => computed
                     .values(of)
                     .map(|(of, spread)| of.display_unit.convert(spread.sum, of.unit)),
-                Kind::PercentileOf(of, percent) => computed.values(of).map(|(of, spread)| {
+                MetricKind::PercentileOf(of, percent) => computed.values(of).map(|(of, spread)| {
                     of.display_unit.convert(spread.percentile(percent), metric.unit)
                 }),
-                Kind::ShareOf(part, whole) => computed
+                MetricKind::ShareOf(part, whole) => computed
                     .values(part)
                     .zip(computed.values(whole))
                     .map(|((_, part), (_, whole))| 100.0 * part.sum / whole.sum),
-                Kind::Derived(compute) => compute(&computed),
+                MetricKind::Derived(compute) => compute(&computed),
                 _ => None,
             }
             .filter(|value| value.is_finite());

@@ -103,7 +103,7 @@ fn results_so_far_agree_with_the_exact_ones() {
     }
     let found = live.results(0);
     let is_over_time = |result: &&MetricResult| {
-        !matches!(result.metric.kind, Kind::OverTime(..) | Kind::WithFailures(_))
+        !matches!(result.metric.kind, MetricKind::OverTime(..) | MetricKind::WithFailures(_))
     };
     let exact = exact.results();
     let exact: Vec<_> = exact.iter().filter(is_over_time).collect();
@@ -144,10 +144,10 @@ fn requests_that_are_left_out_are_only_counted() {
     let now = live.statistics(0, START + 10 * SECOND, false);
     assert_eq!((now.succeeded, now.failed, now.errors.len()), (1, 1, 1));
     let results = live.results(0);
-    let of = |tag| results.iter().find(|it| it.metric.tag == tag).map(|it| it.stats.avg);
-    assert_eq!(of(tag::ERROR_REQUEST_COUNT), Some(1.0));
-    assert_eq!(of(tag::SKIPPED_CONTEXT_OVERFLOW_COUNT), Some(1.0));
-    assert_eq!(of(tag::REQUEST_LATENCY), Some(100.0));
+    let average = |tag| results.iter().find(|it| it.metric.tag == tag).map(|it| it.stats.avg);
+    assert_eq!(average(tag::ERROR_REQUEST_COUNT), Some(1.0));
+    assert_eq!(average(tag::SKIPPED_CONTEXT_OVERFLOW_COUNT), Some(1.0));
+    assert_eq!(average(tag::REQUEST_LATENCY), Some(100.0));
 }
 
 #[test]

@@ -515,7 +515,7 @@ fn of_media(
 ) -> Vec<(MetricTag, f64)> {
     let turns = turns.map(|media| Turn { media, texts: vec!["x".into()], ..Turn::default() });
     let conversation = Conversation { turns: turns.to_vec(), ..Conversation::default() };
-    let dataset = Arc::new(Dataset::of(vec![conversation]));
+    let dataset = Arc::new(Dataset::from_conversations(vec![conversation]));
     let registry = registry(endpoint, Settings::default(), false);
     let measured = measurer(endpoint, registry, dataset).measure(record(START, body));
     assert_eq!(measured.observation.error, None);

@@ -32,7 +32,7 @@ impl LatencyFrom {
 
     /// Returns the metric to judge where `tag` is named.
     #[must_use]
-    pub(crate) fn of(self, tag: MetricTag) -> MetricTag {
+    pub(crate) fn judged_metric(self, tag: MetricTag) -> MetricTag {
         let pair = Self::PAIRS.iter().find(|(sent, _)| *sent == tag);
         pair.filter(|_| self == Self::Due).map_or(tag, |(_, due)| *due)
     }
@@ -91,7 +91,7 @@ impl Settings {
     /// Returns whether a request is only counted, and left out of all other metrics.
     pub(crate) fn leaves_out(&self, observation: &Observation) -> bool {
         let error = observation.error.as_ref().filter(|_| self.skips_context_overflows);
-        error.is_some_and(|error| self.context_overflow.is_it(error))
+        error.is_some_and(|error| self.context_overflow.matches(error))
     }
 
     /// Adds percentiles that are computed besides those of every distribution.

@@ -94,7 +94,7 @@ impl Statistic {
 
     /// Returns its value, if `stats` have it. It may be infinite or NaN.
     #[must_use]
-    pub(crate) fn of(self, stats: &Stats) -> Option<f64> {
+    pub(crate) fn value_in(self, stats: &Stats) -> Option<f64> {
         let distribution = stats.distribution.as_ref();
         match self {
             Self::Avg => Some(stats.avg),
@@ -115,7 +115,10 @@ impl Stats {
         let stats = *self;
         let further = stats.distribution.into_iter().flat_map(|it| it.further.iter());
         let further = further.map(|(percent, value)| (Statistic::Percentile(percent), value));
-        Statistic::ALL.into_iter().filter_map(move |it| Some((it, it.of(&stats)?))).chain(further)
+        Statistic::ALL
+            .into_iter()
+            .filter_map(move |it| Some((it, it.value_in(&stats)?)))
+            .chain(further)
     }
 }
 

@@ -123,7 +123,7 @@ pub(crate) struct Excess {
 impl CacheUse {
     /// Returns what requests with these `sums` did, of whose blocks `new` are in no other prompt before;
     /// `error` is the standard error of that number, relative to it.
-    pub(super) fn of(sums: &Sums, new: f64, error: f64) -> Self {
+    pub(super) fn from_sums(sums: &Sums, new: f64, error: f64) -> Self {
         let share = |blocks: f64| {
             let bytes = blocks * BLOCK_BYTES as f64;
             (bytes / sums.bytes.max(1) as f64).clamp(0.0, 1.0)
@@ -163,7 +163,7 @@ impl ServerCache {
 }
 
 impl PrefillCost {
-    pub(super) fn of(slope: Slope, total: &CacheUse) -> Self {
+    pub(super) fn from_slope(slope: Slope, total: &CacheUse) -> Self {
         let mean = |ratio: f64| ratio * total.prompt_tokens / total.requests.max(1) as f64;
         let cached = total.cached_ratio.unwrap_or(0.0);
         Self {

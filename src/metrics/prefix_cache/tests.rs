@@ -35,7 +35,7 @@ fn request(messages: &[&str], turn: usize, tokens: [u64; 2], answer: &str) -> Me
 fn report(requests: &[&MeasuredRecord]) -> PrefixCache {
     let mut ledger = CacheLedger::new(false);
     for request in requests {
-        ledger.observe(request, &PromptBlocks::of(request));
+        ledger.observe(request, &PromptBlocks::from_record(request));
     }
     ledger.report(None).unwrap()
 }
@@ -131,7 +131,7 @@ fn tokens_that_the_client_does_not_know_may_be_cached() {
     let text = digits();
     let measured = request(&[&text], 0, [1600, 1500], "ok");
     let mut ledger = CacheLedger::new(true);
-    ledger.observe(&measured, &PromptBlocks::of(&measured));
+    ledger.observe(&measured, &PromptBlocks::from_record(&measured));
     let found = ledger.report(None).unwrap();
     assert_eq!((found.total.expected_most_ratio, found.excess()), (1.0, None));
 }
@@ -142,7 +142,7 @@ fn without_usage_the_servers_counters_tell() {
     let mut measured = request(&[&text], 0, [1600, 0], "ok");
     measured.observation.values.remove(tag::USAGE_PROMPT_CACHE_READ_TOKENS);
     let mut ledger = CacheLedger::new(false);
-    ledger.observe(&measured, &PromptBlocks::of(&measured));
+    ledger.observe(&measured, &PromptBlocks::from_record(&measured));
     let counted = |cached_tokens| {
         let metric = "vllm:prefix_cache_hits".into();
         ledger.report(Some(ServerCache { metric, queried_tokens: 1600.0, cached_tokens })).unwrap()
@@ -163,6 +163,6 @@ fn repeated_work_has_a_cost() {
         cached_ratio: Some(0.25),
         ..CacheUse::default()
     };
-    let cost = PrefillCost::of(cost::Slope { value: 0.1, half_width: 0.01 }, &total);
+    let cost = PrefillCost::from_slope(cost::Slope { value: 0.1, half_width: 0.01 }, &total);
     assert!(close(cost.repeated_ms, 2.5) && close(cost.saved_ms, 2.5), "{cost:?}");
 }

@@ -129,7 +129,7 @@ fn the_catalogue_is_complete_and_each_row_says_what_it_is() {
         let shown = metric.group == ConsoleGroup::None
             || metric.order.is_some()
             || metric.flags.intersects(MetricFlags::ERROR_ONLY | MetricFlags::EXPERIMENTAL)
-            || matches!(metric.kind, Kind::WithFailures(_));
+            || matches!(metric.kind, MetricKind::WithFailures(_));
         assert!(shown, "{} is missing from its table", metric.tag);
     }
     assert!(Registry::find("no_such_metric").is_none());

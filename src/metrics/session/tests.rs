@@ -117,7 +117,7 @@ fn a_fixed_schedule_delays_until_the_timestamp() {
 fn conversations_that_run_at_the_same_time_share_the_time() {
     let ids = |number: u128| Uuid::from_u128(number);
     let root = Ancestry::of_root(ids(1));
-    let of = |id, index, ancestry, place, observation| SessionTurn {
+    let turn = |id, index, ancestry, place, observation| SessionTurn {
         correlation_id: ids(id),
         ancestry: Some(ancestry),
         conversation_id: if id == 1 { "main" } else { "sub" },
@@ -129,10 +129,10 @@ fn conversations_that_run_at_the_same_time_share_the_time() {
     let second = request(120, 200, &[]);
     let last = request(340, 400, &[]);
     let turns = [
-        of(1, 0, root, starts, &first),
-        of(2, 0, root.of_child(ids(1)), place(true, 0), &sub),
-        of(1, 1, root, place(false, 20), &second),
-        of(1, 2, root, place(true, 40), &last),
+        turn(1, 0, root, starts, &first),
+        turn(2, 0, root.of_child(ids(1)), place(true, 0), &sub),
+        turn(1, 1, root, place(false, 20), &second),
+        turn(1, 2, root, place(true, 40), &last),
     ];
     let Session { work, conversations, .. } = only(&ledger(&turns));
     assert_eq!((work.end, work.turns), (SessionEnd::Completed, 4));
@@ -202,10 +202,10 @@ fn results_are_of_completed_sessions() {
         })
         .collect();
     let results = ledger(&turns).results(&registry, Some(2.0));
-    let of = |tag| results.iter().find(|result| result.metric.tag == tag).unwrap().stats;
-    let durations = of(tag::SESSION_DURATION).distribution.unwrap();
+    let stats_of = |tag| results.iter().find(|result| result.metric.tag == tag).unwrap().stats;
+    let durations = stats_of(tag::SESSION_DURATION).distribution.unwrap();
     assert_eq!((durations.count, durations.min, durations.max), (2, 30.0, 50.0));
-    assert_eq!(of(tag::SESSION_OUTPUT_TOKENS).avg, 10.0);
+    assert_eq!(stats_of(tag::SESSION_OUTPUT_TOKENS).avg, 10.0);
     for (tag, value) in [
         (tag::SESSION_COUNT, 2.0),
         (tag::ERROR_SESSION_COUNT, 1.0),
@@ -216,7 +216,7 @@ fn results_are_of_completed_sessions() {
         (tag::GOOD_SESSION_FRACTION, 1.0 / 3.0),
         (tag::SESSION_GOODPUT, 0.5),
     ] {
-        assert_eq!(of(tag).avg, value, "{tag}");
+        assert_eq!(stats_of(tag).avg, value, "{tag}");
     }
     assert!(results.iter().all(|result| result.metric.tag != tag::SESSION_CACHE_READ_PCT));
 }

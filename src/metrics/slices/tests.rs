@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::column::Store;
 use crate::endpoint::EndpointType;
-use crate::metrics::metric::{Kind, Observation, RecordValues, Settings, Stats, Value};
+use crate::metrics::metric::{MetricKind, Observation, RecordValues, Settings, Stats, Value};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
@@ -162,14 +162,14 @@ proptest! {
             let tag = result.metric.tag;
             let of: Vec<&Stats> = slices.iter().filter_map(|(_, of)| of.get(tag)).collect();
             let near = |sum: f64, all: f64| (sum - all).abs() <= 1e-9 * all.abs().max(1.0);
-            if let Kind::Record(_) | Kind::RecordList(_) = result.metric.kind {
+            if let MetricKind::Record(_) | MetricKind::RecordList(_) = result.metric.kind {
                 let all = result.stats.distribution.unwrap();
                 let parts = || of.iter().filter_map(|stats| stats.distribution);
                 prop_assert_eq!(parts().map(|part| part.count).sum::<u64>(), all.count, "{}", tag);
                 prop_assert!(near(parts().map(|part| part.sum).sum(), all.sum), "{tag}");
             } else if matches!(
                 result.metric.kind,
-                Kind::Count(_) | Kind::Tally(_) | Kind::SumOf(_)
+                MetricKind::Count(_) | MetricKind::Tally(_) | MetricKind::SumOf(_)
             ) {
                 prop_assert_eq!(of.len(), slices.len(), "{}", tag);
                 let sum: f64 = of.iter().map(|stats| stats.avg).sum();

@@ -16,7 +16,7 @@ struct Rates {
 }
 
 impl Rates {
-    fn of(server: &Server, arrivals: Arrivals, count: usize, runs: u64) -> Self {
+    fn simulate(server: &Server, arrivals: Arrivals, count: usize, runs: u64) -> Self {
         let (load, rate) = match arrivals {
             Arrivals::Closed(most) => (HeldLoad::Concurrency(most as u64), server.capacity()),
             Arrivals::People { users, think } => {
@@ -70,7 +70,7 @@ fn the_rate_is_the_true_one() {
         (server(Service::Lognormal(0.3)), Arrivals::Closed(16), 320),
         (server(exponential), Arrivals::Closed(32), 500),
     ] {
-        let rates = Rates::of(&server, arrivals, count, 60);
+        let rates = Rates::simulate(&server, arrivals, count, 60);
         let (bias, error) = (mean(&rates.of_shares), spread(&rates.of_shares) / 60_f64.sqrt());
         assert!(bias.abs() < 0.01 + 3.0 * error, "{arrivals:?}: {bias} {error}");
         assert!(mean(&rates.residuals).abs() < 0.02, "{arrivals:?}: {}", mean(&rates.residuals));
@@ -81,7 +81,7 @@ fn the_rate_is_the_true_one() {
 #[test]
 fn a_queue_that_grows_until_the_end_is_not_steady() {
     let server = Server::new(16, 1.0, Service::Exponential);
-    let rates = Rates::of(&server, Arrivals::Poisson(24.0), 1000, 60);
+    let rates = Rates::simulate(&server, Arrivals::Poisson(24.0), 1000, 60);
     assert!(rates.none >= 57, "{}", rates.none);
 }
 
@@ -114,7 +114,7 @@ fn how_far_rates_are_from_the_truth() {
     for (name, service) in services {
         for each in [5, 10, 50] {
             let server = Server::new(16, 1.0, service);
-            let rates = Rates::of(&server, Arrivals::Closed(16), 16 * each, runs);
+            let rates = Rates::simulate(&server, Arrivals::Closed(16), 16 * each, runs);
             row(format!("16 in flight, {each} each | {name}"), &rates);
         }
     }
@@ -128,7 +128,7 @@ fn how_far_rates_are_from_the_truth() {
                     ("bursts of 10", Arrivals::Bursts { rate, size: 10 }),
                 ] {
                     let server = Server::new(16, 1.0, service);
-                    let rates = Rates::of(&server, arrivals, (rate * seconds) as usize, runs);
+                    let rates = Rates::simulate(&server, arrivals, (rate * seconds) as usize, runs);
                     let load = 100.0 * load;
                     row(format!("{kind}, {load:.0}%, {seconds:.0} latencies | {name}"), &rates);
                 }

@@ -105,16 +105,17 @@ mod tests {
 
     #[test]
     fn small_parts_are_left_out_and_small_totals_have_more_digits() {
-        let of = |queue, decode| [(Stage::Queue, queue), (Stage::KvTransferAndDecode, decode)];
+        let growth_of =
+            |queue, decode| [(Stage::Queue, queue), (Stage::KvTransferAndDecode, decode)];
         let growth = |to: &[(Stage, f64)]| {
-            Growth::between(tag::REQUEST_LATENCY, &of(0.0, 0.0), to).unwrap().sentence("")
+            Growth::between(tag::REQUEST_LATENCY, &growth_of(0.0, 0.0), to).unwrap().sentence("")
         };
         assert_eq!(
-            growth(&of(0.04, 120.0)),
+            growth(&growth_of(0.04, 120.0)),
             "Mean request latency grew by 120.0 ms: KV transfer + decode +120.0."
         );
         assert_eq!(
-            growth(&of(0.012, -0.002)),
+            growth(&growth_of(0.012, -0.002)),
             "Mean request latency grew by 0.010 ms: queue +0.012, KV transfer + decode -0.002."
         );
     }

@@ -37,12 +37,12 @@ enum Shape {
 
 impl Levels {
     /// Returns the contribution of `request` to `curve`; `None` if the curve does not include it.
-    pub(super) fn of(curve: Curve, request: &Request, gaps: Gaps<'_>) -> Option<Self> {
+    pub(super) fn for_request(curve: Curve, request: &Request, gaps: Gaps<'_>) -> Option<Self> {
         let first = request.first_content();
         let end = request.end();
         let gaps = match curve {
             Curve::DecodeThroughput | Curve::DecodeThroughputPerUser | Curve::TokensInFlight => {
-                gaps.of(request)
+                gaps.in_request(request)
             }
             _ => Vec::new(),
         };

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::*;
 use crate::endpoint::EndpointType;
 use crate::metrics::MetricTag;
-use crate::metrics::metric::{Kind, MetricResult, RecordValues, Settings, Value};
+use crate::metrics::metric::{MetricKind, MetricResult, RecordValues, Settings, Value};
 use crate::metrics::{Accumulator, Registry};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
@@ -84,7 +84,7 @@ fn three() -> [Sketch; 3] {
 }
 
 fn column(values: Vec<f64>) -> Column<f64> {
-    Column::of(Store::default(), values)
+    Column::from_values(Store::default(), values)
 }
 
 fn accumulator() -> Accumulator {
@@ -102,8 +102,9 @@ fn observed(sketches: &[Sketch]) -> Accumulator {
 }
 
 fn over_time(results: &[MetricResult]) -> Vec<(MetricTag, Stats)> {
-    let is_it = |result: &&MetricResult| matches!(result.metric.kind, Kind::OverTime(..));
-    results.iter().filter(is_it).map(|result| (result.metric.tag, result.stats)).collect()
+    let is_over_time =
+        |result: &&MetricResult| matches!(result.metric.kind, MetricKind::OverTime(..));
+    results.iter().filter(is_over_time).map(|result| (result.metric.tag, result.stats)).collect()
 }
 
 fn assert_near(got: f64, expected: f64, tolerance: f64, what: &str) {
@@ -264,13 +265,13 @@ fn a_slice_has_what_went_on_in_it() {
     };
     let busy = slice(25..45);
     assert_eq!(busy.len(), over_time(&accumulator.results()).len());
-    let of = |tag| busy.iter().find(|(have, _)| *have == tag).unwrap().1;
-    assert_stats("concurrency", &of(tag::EFFECTIVE_CONCURRENCY), &[(2.0, 20.0)]);
+    let busy_share = |tag| busy.iter().find(|(have, _)| *have == tag).unwrap().1;
+    assert_stats("concurrency", &busy_share(tag::EFFECTIVE_CONCURRENCY), &[(2.0, 20.0)]);
     let tokens = [(31.0, 5.0), (32.0, 10.0), (36.0, 5.0)];
-    assert_stats(tag::TOKENS_IN_FLIGHT.name(), &of(tag::TOKENS_IN_FLIGHT), &tokens);
+    assert_stats(tag::TOKENS_IN_FLIGHT.name(), &busy_share(tag::TOKENS_IN_FLIGHT), &tokens);
     let prefill = [(1000.0, 5.0), (0.0, 15.0)];
-    assert_stats("prefill", &of(tag::EFFECTIVE_PREFILL_THROUGHPUT), &prefill);
-    assert_stats("active prefill", &of(tag::ACTIVE_PREFILL_THROUGHPUT), &prefill[..1]);
+    assert_stats("prefill", &busy_share(tag::EFFECTIVE_PREFILL_THROUGHPUT), &prefill);
+    assert_stats("active prefill", &busy_share(tag::ACTIVE_PREFILL_THROUGHPUT), &prefill[..1]);
     assert!(slice(75..80).is_empty());
 }
 
@@ -282,7 +283,7 @@ fn what_no_request_has_is_absent() {
     assert_eq!(tags, [tag::EFFECTIVE_CONCURRENCY]);
     let chat = EndpointType::CHAT.traits();
     let plain = Registry::new(Settings::default(), chat, false).unwrap();
-    let rows = plain.rows().iter().filter(|row| matches!(row.kind, Kind::OverTime(..)));
+    let rows = plain.rows().iter().filter(|row| matches!(row.kind, MetricKind::OverTime(..)));
     assert_eq!(rows.map(|row| row.tag).collect::<Vec<_>>(), [tag::EFFECTIVE_CONCURRENCY]);
 }
 
@@ -298,17 +299,17 @@ fn output_in_one_piece_has_no_rate_and_comes_whole() {
     let results = observed(&[one]).results();
     let results = over_time(&results);
     assert!(!results.iter().any(|(tag, _)| *tag == tag::EFFECTIVE_DECODE_THROUGHPUT));
-    let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
+    let stats_of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
     assert_stats(
         tag::TOKENS_IN_FLIGHT.name(),
-        &of(tag::TOKENS_IN_FLIGHT),
+        &stats_of(tag::TOKENS_IN_FLIGHT),
         &[(10.0, 30.0), (16.0, 10.0)],
     );
     // 5 tokens in 10 ms, after 10 in 30 ms.
     let total = [(1000.0 / 3.0, 30.0), (500.0, 10.0)];
     assert_stats(
         tag::EFFECTIVE_TOTAL_THROUGHPUT.name(),
-        &of(tag::EFFECTIVE_TOTAL_THROUGHPUT),
+        &stats_of(tag::EFFECTIVE_TOTAL_THROUGHPUT),
         &total,
     );
 }
@@ -319,12 +320,12 @@ fn pieces_of_one_moment_come_with_the_next() {
     let burst = Sketch { start: 0, content: vec![10, 10, 20, 40], end: 40, input: 1, output: 7 };
     let results = observed(&[burst]).results();
     let results = over_time(&results);
-    let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
+    let stats_of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
     let rates = [(0.0, 10.0), (300.0, 10.0), (150.0, 20.0)];
-    assert_stats("decode", &of(tag::EFFECTIVE_DECODE_THROUGHPUT), &rates);
+    assert_stats("decode", &stats_of(tag::EFFECTIVE_DECODE_THROUGHPUT), &rates);
     // 2 tokens with each of the three further events; the last level has zero duration.
     let tokens = [(1.0, 10.0), (4.0, 10.0), (6.0, 20.0)];
-    assert_stats(tag::TOKENS_IN_FLIGHT.name(), &of(tag::TOKENS_IN_FLIGHT), &tokens);
+    assert_stats(tag::TOKENS_IN_FLIGHT.name(), &stats_of(tag::TOKENS_IN_FLIGHT), &tokens);
 }
 
 #[test]
@@ -420,7 +421,7 @@ fn curves_and_adjusted_latencies_are_those_of_aiperf() {
     let gaps = column(gaps);
     let mut compared = 0;
     for metric in Registry::catalogue() {
-        let Kind::OverTime(curve, span) = metric.kind else { continue };
+        let MetricKind::OverTime(curve, span) = metric.kind else { continue };
         let theirs = &summary[metric.tag.name()];
         let gaps = Gaps::new(Some(&gaps), Unit::Milliseconds);
         let stats = timeline.follow(curve, gaps, PHASE).unwrap().stats(span).unwrap();

@@ -30,7 +30,7 @@ impl Dialect for AudioTranscription {
             model: form.text("model"),
             stream: form.is_set("stream"),
             plain: matches!(format.as_deref(), Some("text" | "srt" | "vtt")),
-            ..Ask::of(Vec::new())
+            ..Ask::from_prompts(Vec::new())
         })
     }
 

@@ -40,7 +40,7 @@ impl<'a> Body<'a> {
             (None, None) => return Err(missing("input")),
         };
         let model = self.model.map(|text| text.0);
-        Ask { model, ..Ask::of(prompts) }.with_choices(vectors)
+        Ask { model, ..Ask::from_prompts(prompts) }.with_choices(vectors)
     }
 }
 

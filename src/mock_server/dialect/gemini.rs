@@ -62,7 +62,7 @@ impl Dialect for Gemini {
             .filter_map(Part::text)
             .collect();
         let limit = body.generation_config.and_then(|config| config.max_output_tokens);
-        Ask { model: call.name.clone(), ..Ask::of(prompts) }
+        Ask { model: call.name.clone(), ..Ask::from_prompts(prompts) }
             .limited(limit.map(|n| ("maxOutputTokens", n)))
     }
 

@@ -35,8 +35,11 @@ impl Dialect for HuggingFaceGenerate {
         let body: Body<'a> = request::json(call.body)?;
         let inputs = body.inputs.ok_or_else(|| missing("inputs"))?;
         let parameters = body.parameters.unwrap_or_default();
-        Ask { tell_usage: parameters.details.unwrap_or(false), ..Ask::of(vec![inputs.into()]) }
-            .limited(parameters.max_new_tokens.map(|n| ("max_new_tokens", n)))
+        Ask {
+            tell_usage: parameters.details.unwrap_or(false),
+            ..Ask::from_prompts(vec![inputs.into()])
+        }
+        .limited(parameters.max_new_tokens.map(|n| ("max_new_tokens", n)))
     }
 
     fn whole(&self, reply: &Reply) -> Vec<u8> {

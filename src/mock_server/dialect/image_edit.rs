@@ -33,7 +33,7 @@ impl Dialect for ImageEdit {
         Ask {
             model: form.text("model"),
             stream: form.is_set("stream"),
-            ..Ask::of(vec![Prompt::Text(prompt)])
+            ..Ask::from_prompts(vec![Prompt::Text(prompt)])
         }
         .with_choices(images)
     }

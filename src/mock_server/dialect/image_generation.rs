@@ -33,7 +33,7 @@ impl Dialect for ImageGeneration {
         Ask {
             model: body.model.map(|model| model.0),
             stream: body.stream.unwrap_or(false),
-            ..Ask::of(vec![prompt.into()])
+            ..Ask::from_prompts(vec![prompt.into()])
         }
         .with_choices(body.n.unwrap_or(1))
     }

@@ -52,7 +52,7 @@ impl Dialect for ImageRetrieval {
             return Err(BadRequest { message, param: Some("input") });
         }
         let model = body.model.map(|text| text.0);
-        Ask { model, ..Ask::of(Vec::new()) }.with_choices(images.len() as u64)
+        Ask { model, ..Ask::from_prompts(Vec::new()) }.with_choices(images.len() as u64)
     }
 
     fn generates(&self) -> bool {

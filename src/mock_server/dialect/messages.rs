@@ -39,7 +39,7 @@ impl Dialect for Messages {
         Ask {
             model: body.model.map(|text| text.0),
             stream: body.stream.unwrap_or(false),
-            ..Ask::of(prompts)
+            ..Ask::from_prompts(prompts)
         }
         .limited(Some(("max_tokens", limit)))
     }

@@ -64,7 +64,7 @@ impl<'a> Body<'a> {
             model: self.model.map(|text| text.0),
             stream,
             tell_usage: !stream || include_usage.unwrap_or(false),
-            ..Ask::of(prompts)
+            ..Ask::from_prompts(prompts)
         }
         .with_choices(choices)?
         .limited(named)

@@ -20,7 +20,7 @@ impl Dialect for Proof {
 
     fn read<'a>(&self, call: &Call<'a>) -> Result<Ask<'a>, BadRequest> {
         match call.content_type {
-            Some("application/octet-stream") => Ok(Ask::of(Vec::new())),
+            Some("application/octet-stream") => Ok(Ask::from_prompts(Vec::new())),
             _ => Err(request::missing("bytes")),
         }
     }

@@ -72,7 +72,8 @@ impl Dialect for Rankings {
         let passages = passages.ok_or_else(|| missing(name))?;
         let choices = passages.len() as u64;
         let prompts = std::iter::once(query).chain(passages).map(Prompt::from).collect();
-        Ask { model: body.model.map(|text| text.0), ..Ask::of(prompts) }.with_choices(choices)
+        Ask { model: body.model.map(|text| text.0), ..Ask::from_prompts(prompts) }
+            .with_choices(choices)
     }
 
     fn generates(&self) -> bool {

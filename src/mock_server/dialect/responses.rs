@@ -47,7 +47,7 @@ impl Dialect for Responses {
         Ask {
             model: body.model.map(|text| text.0),
             stream: body.stream.unwrap_or(false),
-            ..Ask::of(prompts)
+            ..Ask::from_prompts(prompts)
         }
         .limited(body.max_output_tokens.map(|n| ("max_output_tokens", n)))
     }

@@ -30,7 +30,7 @@ impl Dialect for SolidoRag {
         Ok(Ask {
             model: body.inference_model.map(|text| text.0),
             stream: body.stream.unwrap_or(false),
-            ..Ask::of(query.into())
+            ..Ask::from_prompts(query.into())
         })
     }
 

@@ -56,7 +56,7 @@ impl Dialect for VideoGeneration {
             (body.model.map(|text| text.0), body.prompt.map(|text| text.0))
         };
         let prompt = prompt.ok_or_else(|| missing("prompt"))?;
-        Ok(Ask { model, ..Ask::of(vec![Prompt::Text(prompt)]) })
+        Ok(Ask { model, ..Ask::from_prompts(vec![Prompt::Text(prompt)]) })
     }
 
     fn generates(&self) -> bool {

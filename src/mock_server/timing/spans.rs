@@ -115,7 +115,7 @@ impl PendingSpans {
     /// Returns the spans of a request with `headers` that arrived at `start_ns`; `None` if its
     /// `traceparent` has the flag for not sampled. A server that `ignores` that header begins a trace
     /// of its own.
-    pub(in crate::mock_server) fn of(
+    pub(in crate::mock_server) fn for_request(
         sender: &Arc<SpanSender>,
         report: Report,
         headers: &HeaderMap,

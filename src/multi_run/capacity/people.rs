@@ -150,7 +150,7 @@ fn closed_rate(spans: &[(u64, u64)]) -> f64 {
 }
 
 /// Returns a statistic of values in ascending order: the mean, or a percentile.
-fn of(statistic: &str, values: &[f64]) -> Option<f64> {
+fn statistic_of(statistic: &str, values: &[f64]) -> Option<f64> {
     match percent(statistic) {
         Some(percent) => percentile(values, percent),
         None if values.is_empty() || statistic != "avg" => None,
@@ -160,17 +160,18 @@ fn of(statistic: &str, values: &[f64]) -> Option<f64> {
 
 impl Served {
     fn mean(&self) -> f64 {
-        of("avg", &self.waits).unwrap_or(0.0)
+        statistic_of("avg", &self.waits).unwrap_or(0.0)
     }
 
     /// Returns a statistic of latencies that have the mean `mean` and the statistic `base` without a wait.
     fn after(&self, statistic: &str, base: f64, mean: f64) -> Option<f64> {
-        Some(combined([base, mean], [of(statistic, &self.waits)?, self.mean()]))
+        Some(combined([base, mean], [statistic_of(statistic, &self.waits)?, self.mean()]))
     }
 
     /// Returns how a statistic of the services differs from that of another run.
     fn beside(&self, other: &Self, statistic: &str) -> f64 {
-        let found = of(statistic, &self.services).zip(of(statistic, &other.services));
+        let found =
+            statistic_of(statistic, &self.services).zip(statistic_of(statistic, &other.services));
         found.map_or(1.0, |(one, other)| one / other)
     }
 }

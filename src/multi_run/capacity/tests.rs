@@ -219,7 +219,7 @@ fn sweeps_by_concurrency_and_by_rate_have_the_same_answer() {
         assert!([&one, &other].iter().all(|model| model.still_growing().is_none()), "{name}");
         let latency = |model: &Model| {
             let found = model.predict(Demand::Rate(120.0)).unwrap();
-            found.of(tag::REQUEST_LATENCY, "avg").unwrap().value
+            found.get(tag::REQUEST_LATENCY, "avg").unwrap().value
         };
         let latencies = [latency(&one), latency(&other)];
         assert!((latencies[0] / latencies[1] - 1.0).abs() < 0.06, "{name}: {latencies:?}");

@@ -10,7 +10,7 @@ use crate::statistics::simulation::{self, Arrivals, Server, Service, Simulated, 
 struct Scene {
     name: &'static str,
     server: Server,
-    arrivals: Kind,
+    arrivals: ArrivalKind,
     /// The share of requests that may violate the condition.
     share: f64,
     /// The limit of the wait of a closed loop, and of the latency of arrivals, in seconds.
@@ -20,13 +20,13 @@ struct Scene {
 
 /// How requests arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum ArrivalKind {
     Closed,
     Poisson,
     Bursts(usize),
 }
 
-impl Kind {
+impl ArrivalKind {
     const fn at(self, load: f64) -> Arrivals {
         match self {
             Self::Closed => Arrivals::Closed(load as usize),
@@ -52,18 +52,24 @@ enum Disturbance {
 impl Scene {
     /// A closed loop and the limit of the p99 of the wait.
     fn closed(name: &'static str, slots: usize, service: Service, most: f64) -> Self {
-        let (server, arrivals) = (Server::new(slots, 0.1, service), Kind::Closed);
+        let (server, arrivals) = (Server::new(slots, 0.1, service), ArrivalKind::Closed);
         Self { name, server, arrivals, share: 0.01, most, disturbance: Disturbance::None }
     }
 
     /// Arrivals by a rate and the limit of the p95 of the latency.
-    fn open(name: &'static str, slots: usize, service: Service, most: f64, arrivals: Kind) -> Self {
+    fn open(
+        name: &'static str,
+        slots: usize,
+        service: Service,
+        most: f64,
+        arrivals: ArrivalKind,
+    ) -> Self {
         Self { arrivals, share: 0.05, ..Self::closed(name, slots, service, most) }
     }
 
     fn range(&self) -> Range {
         let range = range(1000.0);
-        if self.arrivals == Kind::Closed {
+        if self.arrivals == ArrivalKind::Closed {
             return range;
         }
         // The bounds of the answer card: a sixth of the truth to thrice it.
@@ -90,7 +96,7 @@ impl Scene {
 
     /// Returns what the condition limits of a request.
     fn value(&self, request: &Simulated) -> f64 {
-        if self.arrivals == Kind::Closed { request.wait() } else { request.latency() }
+        if self.arrivals == ArrivalKind::Closed { request.wait() } else { request.latency() }
     }
 
     /// Returns the highest load at which too few of `count` requests of `server` violate the condition, to a
@@ -101,7 +107,7 @@ impl Scene {
             let late = requests.iter().filter(|it| self.value(it) >= self.most).count();
             (late as f64) < self.share * count as f64
         };
-        let is_closed = self.arrivals == Kind::Closed;
+        let is_closed = self.arrivals == ArrivalKind::Closed;
         let (mut low, mut high) = if is_closed {
             (1.0, self.server.slots as f64 * 16.0)
         } else {
@@ -138,7 +144,7 @@ impl Scene {
         let found = Evidence::of_tail(&terms, self.share, in_flight).unwrap();
         let last = requests.last().map_or(f64::NAN, |request| request.start);
         match self.arrivals {
-            Kind::Closed => found,
+            ArrivalKind::Closed => found,
             _ => found.of_arrivals(self.most * requests.len() as f64 / last),
         }
     }
@@ -150,7 +156,7 @@ impl Scene {
         let (mut runs, mut seconds) = (0, 0.0);
         loop {
             let known: Vec<Level> = levels.iter().map(|(level, _)| level.clone()).collect();
-            let limit = Limit::of(&self.conditions(), &known, CONFIDENCE);
+            let limit = Limit::fit(&self.conditions(), &known, CONFIDENCE);
             let load = match next(&range, &known, &limit) {
                 Ok(Next::Load(load)) => {
                     levels.push((level(load, &[]), Vec::new()));
@@ -203,7 +209,7 @@ impl Found {
 fn bisected(scene: &Scene, truth: f64) -> u64 {
     let mut levels: Vec<Level> = Vec::new();
     loop {
-        let limit = Limit::of(&scene.conditions(), &levels, CONFIDENCE);
+        let limit = Limit::fit(&scene.conditions(), &levels, CONFIDENCE);
         let next = next(&scene.range(), &levels, &limit);
         let Ok(Next::Load(load)) = next else { return levels.len() as u64 };
         levels.push(told(load, load.amount() <= truth));
@@ -308,7 +314,7 @@ fn scenes_of_rates() -> [Scene; 9] {
     let correlated = Service::Correlated { cv: 0.5, correlation: 0.8 };
     let lognormal = Service::Lognormal(0.5);
     let (constant, exponential) = (Service::Constant, Service::Exponential);
-    let poisson = Kind::Poisson;
+    let poisson = ArrivalKind::Poisson;
     [
         Scene::open("constant, 4 slots, Poisson", 4, constant, 0.2, poisson),
         Scene::open("constant, 1 slot, Poisson", 1, constant, 0.3, poisson),
@@ -317,8 +323,14 @@ fn scenes_of_rates() -> [Scene; 9] {
         Scene::open("exponential, 32 slots, Poisson", 32, exponential, 0.4, poisson),
         Scene::open("lognormal (0.5), 16 slots, Poisson", 16, lognormal, 0.25, poisson),
         Scene::open("correlated (0.5, 0.8), 8 slots, Poisson", 8, correlated, 0.3, poisson),
-        Scene::open("constant, 4 slots, bursts of 4", 4, constant, 0.4, Kind::Bursts(4)),
-        Scene::open("lognormal (0.5), 8 slots, bursts of 8", 8, lognormal, 0.4, Kind::Bursts(8)),
+        Scene::open("constant, 4 slots, bursts of 4", 4, constant, 0.4, ArrivalKind::Bursts(4)),
+        Scene::open(
+            "lognormal (0.5), 8 slots, bursts of 8",
+            8,
+            lognormal,
+            0.4,
+            ArrivalKind::Bursts(8),
+        ),
     ]
 }
 

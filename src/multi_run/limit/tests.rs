@@ -46,7 +46,7 @@ fn at(amounts: &[(u64, f64, f64)]) -> Vec<Level> {
 }
 
 fn limit_of(levels: &[Level]) -> [Option<f64>; 3] {
-    let found = Limit::of(&share_below(0.01), levels, CONFIDENCE);
+    let found = Limit::fit(&share_below(0.01), levels, CONFIDENCE);
     [found.low, found.high, found.best].map(|load| load.map(Load::amount))
 }
 
@@ -73,7 +73,7 @@ fn a_load_that_no_run_can_be_believed_of_limits_nothing() {
     levels[1].is_believed = false;
     assert_eq!(limit_of(&levels), [Some(4.0), None, Some(4.0)]);
     let next_of = |levels: &[Level]| {
-        let limit = Limit::of(&share_below(0.01), levels, CONFIDENCE);
+        let limit = Limit::fit(&share_below(0.01), levels, CONFIDENCE);
         next(&range(100.0), levels, &limit)
     };
     assert_eq!(next_of(&levels), Ok(Next::Again(Load::Concurrency(5))));
@@ -97,7 +97,7 @@ fn every_condition_must_be_met() {
     };
     for second in [one(2, 0.0, 0.3, 0.0), one(2, 0.3, 0.0, 0.0), one(2, 0.0, 0.0, 1.0)] {
         let levels = [one(1, 0.0, 0.0, 0.0), second];
-        let limit = Limit::of(&conditions, &levels, CONFIDENCE);
+        let limit = Limit::fit(&conditions, &levels, CONFIDENCE);
         assert_eq!((limit.low, limit.high), (Some(levels[0].load), Some(levels[1].load)));
         assert_eq!(limit.standing(levels[1].load), Standing::Missed);
     }

@@ -157,7 +157,7 @@ fn runs_are_enough_once_their_spread_is_small() {
 fn results(cells: &[Option<(f64, f64)>]) -> Results {
     let cells = (0..).zip(cells).map(|(index, values)| cell(index, *values));
     let sweep = config(&[CONCURRENCY], Mode::Repeated);
-    Results::of(&ManyRuns::default(), &sweep, Uuid::nil(), cells)
+    Results::from_cells(&ManyRuns::default(), &sweep, Uuid::nil(), cells)
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn the_best_cells_are_known_even_if_one_failed() {
     trials.runs[0].long_run = extent.long_run(None);
     let sweep = config(&[CONCURRENCY], Mode::Repeated);
     let cells = [(variation, trials), cell(1, Some((1.5, 5.0)))];
-    let found = Results::of(&ManyRuns::default(), &sweep, Uuid::nil(), cells);
+    let found = Results::from_cells(&ManyRuns::default(), &sweep, Uuid::nil(), cells);
     assert_eq!(found.best_throughput().unwrap().cell.variation.index, 1);
     assert_eq!(found.cells.iter().map(|cell| cell.is_pareto).collect::<Vec<_>>(), [false, true]);
     // The first of equals.
@@ -193,7 +193,7 @@ fn the_best_cells_are_known_even_if_one_failed() {
 
 /// Sets the parts of the mean request latency of each cell.
 fn divide(results: &mut Results, parts: &[&[(Stage, f64)]]) {
-    let across = |value| Across::of(&[value], 0.95, f64::NEG_INFINITY).unwrap();
+    let across = |value| Across::from_values(&[value], 0.95, f64::NEG_INFINITY).unwrap();
     for (cell, parts) in results.cells.iter_mut().zip(parts) {
         let rows = parts.iter().map(|(stage, ms)| PartRow {
             stage: *stage,

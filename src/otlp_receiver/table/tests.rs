@@ -235,7 +235,7 @@ fn spans_of_vllm_are_children_of_our_requests() {
     for request in requests {
         assert!(table.is_complete(key(request), GRACE));
         let claimed = table.claim(key(request));
-        let parent = TraceContext::of(request).span_id;
+        let parent = TraceContext::from_request_id(request).span_id;
         let span = wire::decode(claimed[0].clone(), parent).unwrap();
         assert!(span.is_child_of_request && span.name == "llm_request");
         let id = span.attributes["gen_ai.request.id"].as_str().unwrap();

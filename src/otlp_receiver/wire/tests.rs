@@ -24,7 +24,7 @@ fn claimed(body: &[u8], request: [u8; 8]) -> Vec<ServerSpan> {
 #[test]
 fn a_span_keeps_what_matters_and_is_passed_on_unchanged() {
     let request = Uuid::from_u128(7);
-    let parent = TraceContext::of(request).span_id;
+    let parent = TraceContext::from_request_id(request).span_id;
     let mut of_engine = child(request, 1);
     of_engine.attributes = vec![
         fixture::attribute("gen_ai.latency.e2e", &json!(0.25)),

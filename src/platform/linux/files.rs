@@ -130,7 +130,7 @@ impl UnnamedFile {
 #[cfg(test)]
 impl UnnamedFile {
     /// Wraps a file that has a name.
-    pub(crate) fn of(file: File) -> Self {
+    pub(crate) fn from_file(file: File) -> Self {
         Self(file)
     }
 

@@ -89,7 +89,7 @@ impl UnnamedFile {
 #[cfg(test)]
 impl UnnamedFile {
     /// Wraps a file that has a name.
-    pub(crate) fn of(file: File) -> Self {
+    pub(crate) fn from_file(file: File) -> Self {
         Self(Lock::new(file))
     }
 

@@ -171,9 +171,9 @@ impl Comparison {
         };
         let of = if statistic == "avg" { String::new() } else { format!(" {statistic}") };
         Some(Figure {
-            title: format!("{which} {}{of}", lower(Term::of(metric).name)),
+            title: format!("{which} {}{of}", lower(Term::for_metric(metric).name)),
             value,
-            unit: Term::of(metric).unit.to_owned(),
+            unit: Term::for_metric(metric).unit.to_owned(),
             detail: format!("at {}{}{doubt}", cell.name, interval.unwrap_or_default()),
         })
     }

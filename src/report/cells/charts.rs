@@ -26,7 +26,7 @@ struct Statistic {
 }
 
 impl Statistic {
-    const fn of(tag: MetricTag, name: &'static str) -> Self {
+    const fn new(tag: MetricTag, name: &'static str) -> Self {
         Self { tag, name, is_per_gpu: false }
     }
 
@@ -50,7 +50,7 @@ impl Statistic {
     fn title(self, metric: &Metric) -> String {
         let statistic = if self.name == "avg" { String::new() } else { format!(" {}", self.name) };
         let per_gpu = if self.is_per_gpu { " per GPU" } else { "" };
-        format!("{}{statistic}{per_gpu}", Term::of(metric).name)
+        format!("{}{statistic}{per_gpu}", Term::for_metric(metric).name)
     }
 
     fn axis(self, metric: &Metric) -> Axis {
@@ -64,9 +64,9 @@ impl Comparison {
     pub(super) fn choices(&self) -> Vec<Chart> {
         let is_per_gpu = self.cells.iter().all(|cell| cell.gpus > 0);
         let throughput =
-            Statistic { is_per_gpu, ..Statistic::of(tag::OUTPUT_TOKEN_THROUGHPUT, "avg") };
-        let latency = Statistic::of(self.latency(), "p99");
-        let user = Statistic::of(tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, "avg");
+            Statistic { is_per_gpu, ..Statistic::new(tag::OUTPUT_TOKEN_THROUGHPUT, "avg") };
+        let latency = Statistic::new(self.latency(), "p99");
+        let user = Statistic::new(tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, "avg");
         let by_latency = self.trade_off("output_throughput_by_latency", latency, throughput);
         let by_user = self.trade_off("output_throughput_by_interactivity", user, throughput);
         let by_user = by_user.map(|chart| {
@@ -81,9 +81,9 @@ impl Comparison {
 
     /// Returns charts of latencies by request throughput.
     pub(super) fn trade_offs(&self) -> Vec<Chart> {
-        let throughput = Statistic::of(tag::REQUEST_THROUGHPUT, "avg");
+        let throughput = Statistic::new(tag::REQUEST_THROUGHPUT, "avg");
         let chart = |(tag, _): &(MetricTag, _)| {
-            let latency = Statistic::of(*tag, "p99");
+            let latency = Statistic::new(*tag, "p99");
             let mut chart = self.trade_off(&format!("{tag}_by_throughput"), throughput, latency)?;
             // The front is that of the latency by which the sweep compares its cells.
             if *tag == self.latency() {
@@ -97,8 +97,8 @@ impl Comparison {
 
     /// Returns the throughput by the mean time to first token, as AIPerf draws it.
     pub(super) fn by_first_token(&self) -> Option<Chart> {
-        let first = Statistic::of(tag::TIME_TO_FIRST_TOKEN, "avg");
-        let throughput = Statistic::of(tag::REQUEST_THROUGHPUT, "avg");
+        let first = Statistic::new(tag::TIME_TO_FIRST_TOKEN, "avg");
+        let throughput = Statistic::new(tag::REQUEST_THROUGHPUT, "avg");
         self.trade_off("ttft_vs_throughput", first, throughput)
     }
 
@@ -230,7 +230,7 @@ impl Comparison {
             let tag = compared.first()?.tag;
             let metric = Registry::row(tag)?;
             let statistics: Vec<Statistic> =
-                compared.iter().map(|it| Statistic::of(tag, it.statistic)).collect();
+                compared.iter().map(|it| Statistic::new(tag, it.statistic)).collect();
             let mut series = Vec::new();
             for statistic in &statistics {
                 for (line, cells) in self.lines() {
@@ -245,7 +245,7 @@ impl Comparison {
                 }
             }
             let name = format!("{tag}_by_cell");
-            let mut chart = self.by_cell(name, Term::of(metric).name, axis(metric), series);
+            let mut chart = self.by_cell(name, Term::for_metric(metric).name, axis(metric), series);
             self.mark_objectives(&mut chart, MarkedAxis::Y, &statistics);
             Some(chart)
         };
@@ -346,7 +346,10 @@ impl Comparison {
             });
             Some(Chart {
                 name: format!("{tag}_cdf"),
-                title: format!("{}: share of requests below a value", Term::of(metric).name),
+                title: format!(
+                    "{}: share of requests below a value",
+                    Term::for_metric(metric).name
+                ),
                 note: note.clone(),
                 x: axis(metric).from(Start::Near),
                 y: Axis::new("Requests", "%"),

@@ -59,7 +59,10 @@ fn swept(
         trials.runs = runs.map(|(at, it)| run(&variation, at, *it, *latency)).collect();
         (variation, trials)
     });
-    Comparison::of_sweep(Path::new("nowhere"), &Results::of(&config, &sweep, Uuid::nil(), cells))
+    Comparison::of_sweep(
+        Path::new("nowhere"),
+        &Results::from_cells(&config, &sweep, Uuid::nil(), cells),
+    )
 }
 
 /// A sweep over the concurrency in no order, with an objective of 200 ms.
@@ -221,7 +224,7 @@ fn the_knee_is_marked_by_its_load_and_its_throughput() {
         trials.runs.push(RunResult { throughput: Ok(estimate), ..run });
         (variation, trials)
     });
-    let results = Results::of(&config, &sweep, Uuid::nil(), cells);
+    let results = Results::from_cells(&config, &sweep, Uuid::nil(), cells);
     let comparison = Comparison::of_sweep(Path::new("nowhere"), &results);
     let curves = comparison.curves();
     let [knee] = chart(&curves, "request_throughput_by_cell").marks.as_slice() else { panic!() };

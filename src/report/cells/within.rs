@@ -18,7 +18,7 @@ pub(super) type Within = (MetricTag, Statistic, Interval);
 /// these `requests`, that have enough requests for one.
 pub(super) fn within(requests: &Requests, rows: &[Row], level: f64) -> Vec<Within> {
     let interval = |row: &Row| {
-        let source = Source::of(row.metric, row.statistic)?;
+        let source = Source::for_statistic(row.metric, row.statistic)?;
         let sampled = sampled(requests, source, row.across.mean)?;
         let [low, high] = sampled.interval(source, level)?;
         let low = if row.metric.is_signed() { low } else { low.max(0.0) };
@@ -112,7 +112,7 @@ mod tests {
                 ..Request::default()
             }
         };
-        Requests::of((0..count).map(request))
+        Requests::from_requests((0..count).map(request))
     }
 
     fn found(

@@ -2,7 +2,7 @@
 
 use super::font::Font;
 use super::scale::{Ends, Scale};
-use super::scene::{Anchor, Item, Part, Place, Scene, Text};
+use super::scene::{Anchor, Item, Part, Position, Scene, Text};
 use crate::report::chart::{
     Axis, Chart, Heat, MarkedAxis, Point, SPAN_HEIGHT, SPAN_OPACITY, Series, Shape, Start, Tone,
     rounded,
@@ -78,11 +78,12 @@ pub(super) fn draw(chart: &Chart, end: f64, style: &Style<'_>) -> Scene {
     let x = values(chart, MarkedAxis::X).into_iter().chain(end);
     let bottom = HEIGHT - MARGIN - (SMALL + TEXT + SMALL) * LEADING - 8.0;
     let y_count = ((bottom - top) / TICK_HEIGHT) as usize;
-    let y = Scale::of(values(chart, MarkedAxis::Y).into_iter(), ends(chart.y.start), y_count);
+    let y =
+        Scale::over_values(values(chart, MarkedAxis::Y).into_iter(), ends(chart.y.start), y_count);
     let widths = y.ticks.iter().map(|tick| style.font.width(&y.label(*tick), SMALL));
     let left = MARGIN + TEXT * LEADING + widths.fold(0.0, f64::max) + 12.0;
     let frame = Frame { left, right: WIDTH - MARGIN - 12.0, top, bottom };
-    let x = Scale::of(x, x_ends, ((frame.right - left) / TICK_WIDTH) as usize);
+    let x = Scale::over_values(x, x_ends, ((frame.right - left) / TICK_WIDTH) as usize);
 
     let drawing = Drawing { style, chart, x, y, frame };
     parts.push(drawing.x_axis());
@@ -211,7 +212,7 @@ fn subject(style: &Style<'_>) -> Part {
 }
 
 impl Drawing<'_> {
-    pub(super) fn place(&self, x: f64, y: f64) -> Place {
+    pub(super) fn place(&self, x: f64, y: f64) -> Position {
         (self.at_x(x), self.at_y(y))
     }
 
@@ -297,7 +298,7 @@ impl Drawing<'_> {
         let colour = colour(self.style.theme, at, series);
         let mut part = Part { name: Some(series.name.clone()), ..Part::new("series") };
         let dots =
-            |places: Vec<Place>, radius, opacity| Item::Dots { places, radius, colour, opacity };
+            |places: Vec<Position>, radius, opacity| Item::Dots { places, radius, colour, opacity };
         let place = |(x, y): (f64, f64)| self.place(x, y);
         if series.shape == Shape::Points {
             let (radius, opacity) = match series.points.len() {
@@ -323,7 +324,7 @@ impl Drawing<'_> {
                 Shape::Line | Shape::Points | Shape::Heat | Shape::Spans => piece.clone(),
                 Shape::Steps | Shape::Area | Shape::Stack => steps(piece),
             };
-            let places: Vec<Place> = corners.into_iter().map(place).collect();
+            let places: Vec<Position> = corners.into_iter().map(place).collect();
             if let (Shape::Area | Shape::Stack, Some(first), Some(last)) =
                 (series.shape, places.first(), places.last())
             {
@@ -340,7 +341,7 @@ impl Drawing<'_> {
         }
         let is_few = series.shape == Shape::Line && series.points.len() < FEW;
         let single = pieces.iter().filter(|piece| is_few || piece.len() == 1).flatten();
-        let single: Vec<Place> = single.copied().map(place).collect();
+        let single: Vec<Position> = single.copied().map(place).collect();
         if !single.is_empty() {
             part.items.push(dots(single, 3.5, 1.0));
         }
@@ -424,11 +425,11 @@ fn title(axis: &Axis, scale: &Scale) -> String {
     format!("{}{unit}{start}", axis.title)
 }
 
-pub(super) fn text(text: String, at: Place, size: f64, colour: Colour) -> Item {
+pub(super) fn text(text: String, at: Position, size: f64, colour: Colour) -> Item {
     Item::Text(line_of_text(text, at, size, colour))
 }
 
-pub(super) fn line_of_text(text: String, at: Place, size: f64, colour: Colour) -> Text {
+pub(super) fn line_of_text(text: String, at: Position, size: f64, colour: Colour) -> Text {
     Text { at, anchor: Anchor::Start, is_upright: false, size, colour, halo: None, content: text }
 }
 
@@ -514,7 +515,7 @@ mod tests {
         let [(small, faint), (large, strong)] = areas[..] else { panic!("{} areas", areas.len()) };
         assert!((faint - 0.12).abs() < 1e-6 && (strong - 1.0).abs() < 1e-6);
         // One second and three, each for a power of ten.
-        let size = |places: &[Place]| (places[1].0 - places[0].0, places[1].1 - places[2].1);
+        let size = |places: &[Position]| (places[1].0 - places[0].0, places[1].1 - places[2].1);
         let ((width, height), (wide, high)) = (size(small), size(large));
         assert!((wide / width - 3.0).abs() < 1e-9 && (high / height - 1.0).abs() < 1e-9);
         // They meet at a corner.

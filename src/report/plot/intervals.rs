@@ -1,7 +1,7 @@
 //! The intervals of points: bars with ends, or a band along a line.
 
 use super::draw::{Drawing, Frame, colour, pieces, steps};
-use super::scene::{Item, Part, Place};
+use super::scene::{Item, Part, Position};
 use crate::report::chart::{Interval, Point, Series, Shape, Spread};
 
 /// Half of the width of the end of a bar.
@@ -35,7 +35,7 @@ impl Drawing<'_> {
     }
 
     /// Returns the bars of a series, each with half of the width of its ends to the right and up.
-    fn bars(&self, series: &Series) -> Vec<([Place; 2], Place)> {
+    fn bars(&self, series: &Series) -> Vec<([Position; 2], Position)> {
         let points = || series.points.iter().map(|point| Some((point.x, point.y?)));
         let of_x = known(points(), &series.x_intervals).map(|((_, y), interval)| {
             ([interval.low, interval.high].map(|x| self.place(x, y)), (0.0, CAP))
@@ -48,13 +48,13 @@ impl Drawing<'_> {
     }
 
     /// Returns the visible parts of all bars.
-    pub(super) fn all_bars(&self) -> impl Iterator<Item = [Place; 2]> {
+    pub(super) fn all_bars(&self) -> impl Iterator<Item = [Position; 2]> {
         let bars = self.chart.series.iter().flat_map(|series| self.bars(series));
         bars.map(|(bar, _)| bar.map(|end| self.cut(end)))
     }
 
     /// Returns the pieces of an edge of a band.
-    fn edge(&self, series: &Series, end: fn(&Interval) -> f64) -> Vec<Vec<Place>> {
+    fn edge(&self, series: &Series, end: fn(&Interval) -> f64) -> Vec<Vec<Position>> {
         let points = series.points.iter().zip(&series.intervals);
         let points = points.map(|(point, interval)| Point {
             x: point.x,
@@ -71,7 +71,7 @@ impl Drawing<'_> {
     }
 
     /// Returns the nearest place inside of the frame.
-    fn cut(&self, (x, y): Place) -> Place {
+    fn cut(&self, (x, y): Position) -> Position {
         let Frame { left, right, top, bottom } = self.frame;
         (x.clamp(left, right), y.clamp(top, bottom))
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     /// Returns the lines of the parts of a class.
-    fn lines_of<'a>(scene: &'a Scene, class: &str) -> Vec<&'a [Place]> {
+    fn lines_of<'a>(scene: &'a Scene, class: &str) -> Vec<&'a [Position]> {
         let parts = scene.parts.iter().filter(|part| part.class == class);
         let line = |item: &'a Item| match item {
             Item::Line(line) => Some(line.places.as_slice()),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     /// Returns the areas of the parts of a class.
-    fn areas_of<'a>(scene: &'a Scene, class: &str) -> Vec<&'a [Place]> {
+    fn areas_of<'a>(scene: &'a Scene, class: &str) -> Vec<&'a [Position]> {
         let parts = scene.parts.iter().filter(|part| part.class == class);
         let area = |item: &'a Item| match item {
             Item::Area { places, .. } => Some(places.as_slice()),
@@ -155,16 +155,17 @@ mod tests {
         let (top, bottom) = (x_lines[0][0].1, x_lines[0][1].1 - 5.0);
         let place =
             |x: f64, y: f64| (left + x / 5.0 * (right - left), bottom - y / 200.0 * (bottom - top));
-        let same = |found: &[Place], expected: &[Place]| {
+        let same = |found: &[Position], expected: &[Position]| {
             let pairs = found.iter().zip(expected);
-            let near =
-                |((a, b), (c, d)): (&Place, &Place)| (a - c).abs() < 1e-6 && (b - d).abs() < 1e-6;
+            let near = |((a, b), (c, d)): (&Position, &Position)| {
+                (a - c).abs() < 1e-6 && (b - d).abs() < 1e-6
+            };
             assert!(
                 found.len() == expected.len() && pairs.clone().all(near),
                 "{found:?} instead of {expected:?}"
             );
         };
-        let end = |(x, y): Place, (dx, dy): (f64, f64)| [(x - dx, y - dy), (x + dx, y + dy)];
+        let end = |(x, y): Position, (dx, dy): (f64, f64)| [(x - dx, y - dy), (x + dx, y + dy)];
         let (wide, high) = ((4.0, 0.0), (0.0, 4.0));
         let bars = lines_of(&scene, "intervals");
         let expected = [

@@ -1,7 +1,7 @@
 //! The marked values and the names of points in a picture, none of which covers another.
 
 use super::draw::{Drawing, Frame, line_of_text, pieces, text};
-use super::scene::{HALO, Item, Line, Part, Place, Text};
+use super::scene::{HALO, Item, Line, Part, Position, Text};
 use crate::report::chart::{Interval, Mark, MarkedAxis, Shape};
 
 /// Font size of labels.
@@ -65,14 +65,14 @@ impl Drawing<'_> {
             let (above, below) = (y - 6.0, y + 6.0 + SIZE * 0.8);
             let (first, last) = (left + 6.0, right - width - 6.0);
             let places = [(last, above), (first, above), (last, below), (first, below)];
-            let room = |place: Place| Room::of(place, width);
-            let is_free = |place: &&Place| room(**place).is_free(self.frame, taken);
-            let is_clear = |place: &&Place| {
+            let room = |place: Position| Room::new(place, width);
+            let is_free = |place: &&Position| room(**place).is_free(self.frame, taken);
+            let is_clear = |place: &&Position| {
                 is_free(place) && !lines.iter().any(|line| room(**place).is_crossed(line))
             };
             let place = places.iter().find(is_clear).or_else(|| places.iter().find(is_free));
             let place = place.copied().unwrap_or((last, above));
-            taken.push(Room::of(place, width));
+            taken.push(Room::new(place, width));
             part.items.push(Item::Text(Text {
                 halo: Some(self.style.theme.panel),
                 ..line_of_text(label, place, SIZE, colour)
@@ -86,11 +86,11 @@ impl Drawing<'_> {
     }
 
     /// Returns the parts of all lines between two points, and all bars.
-    fn lines(&self) -> Vec<[Place; 2]> {
+    fn lines(&self) -> Vec<[Position; 2]> {
         let lines = self.chart.series.iter().filter(|series| series.shape == Shape::Line);
         let pieces = lines.flat_map(pieces);
         let parts = pieces.flat_map(|piece| {
-            let places: Vec<Place> = piece.iter().map(|(x, y)| self.place(*x, *y)).collect();
+            let places: Vec<Position> = piece.iter().map(|(x, y)| self.place(*x, *y)).collect();
             places.windows(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>()
         });
         parts.chain(self.all_bars()).collect()
@@ -99,7 +99,7 @@ impl Drawing<'_> {
     /// Returns the names of points, as far as there is room beside what is `taken`.
     pub(super) fn labels(&self, mut taken: Vec<Room>) -> Option<Part> {
         let mut part = Part::new("labels");
-        let mut named: Vec<(Place, &str)> = Vec::new();
+        let mut named: Vec<(Position, &str)> = Vec::new();
         for series in &self.chart.series {
             for (at, (point, name)) in series.points.iter().zip(&series.labels).enumerate() {
                 let Some(y) = point.y else { continue };
@@ -127,9 +127,9 @@ impl Drawing<'_> {
                 (before, below),
                 (after, below),
             ];
-            let room = |place: Place| Room::of(place, width);
-            let is_free = |place: &&Place| room(**place).is_free(self.frame, &taken);
-            let is_clear = |place: &&Place| {
+            let room = |place: Position| Room::new(place, width);
+            let is_free = |place: &&Position| room(**place).is_free(self.frame, &taken);
+            let is_clear = |place: &&Position| {
                 is_free(place) && !lines.iter().any(|line| room(**place).is_crossed(line))
             };
             let place = places.iter().find(is_clear).or_else(|| places.iter().find(is_free));
@@ -155,7 +155,7 @@ pub(super) struct Room {
 
 impl Room {
     /// The room of a label of this width, whose baseline starts at a place.
-    fn of((start, base): Place, width: f64) -> Self {
+    fn new((start, base): Position, width: f64) -> Self {
         let (top, bottom) = (base - SIZE * 0.8 - HALO, base + SIZE * 0.25 + HALO);
         Self { left: start - HALO, right: start + width + HALO, top, bottom }
     }
@@ -165,7 +165,7 @@ impl Room {
         self.is_in(frame) && !taken.iter().any(|other| self.overlaps(other))
     }
 
-    fn around((x, y): Place, space: f64) -> Self {
+    fn around((x, y): Position, space: f64) -> Self {
         Self { left: x - space, right: x + space, top: y - space, bottom: y + space }
     }
 
@@ -185,7 +185,7 @@ impl Room {
 
     /// Returns whether the line between two places is partly inside, by the algorithm of Liang and
     /// Barsky.
-    fn is_crossed(&self, [from, to]: &[Place; 2]) -> bool {
+    fn is_crossed(&self, [from, to]: &[Position; 2]) -> bool {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
         for (step, distance) in [

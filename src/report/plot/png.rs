@@ -7,7 +7,7 @@ use tiny_skia::{
 use ttf_parser::OutlineBuilder;
 
 use super::font::Font;
-use super::scene::{Anchor, DASH, HALO, Item, Line, Place, Scene, Text};
+use super::scene::{Anchor, DASH, HALO, Item, Line, Position, Scene, Text};
 use crate::png;
 use crate::report::theme::Colour;
 
@@ -132,7 +132,7 @@ fn transform() -> Transform {
     Transform::from_scale(RESOLUTION, RESOLUTION)
 }
 
-fn path(places: &[Place], is_closed: bool) -> Option<Path> {
+fn path(places: &[Position], is_closed: bool) -> Option<Path> {
     let mut path = PathBuilder::new();
     for (at, (x, y)) in places.iter().enumerate() {
         let (x, y) = (*x as f32, *y as f32);

@@ -42,7 +42,11 @@ const FAR_FROM_ZERO: f64 = 0.7;
 
 impl Scale {
     /// Returns the axis of `values`, with about `count` ticks.
-    pub(super) fn of(values: impl Iterator<Item = f64> + Clone, ends: Ends, count: usize) -> Self {
+    pub(super) fn over_values(
+        values: impl Iterator<Item = f64> + Clone,
+        ends: Ends,
+        count: usize,
+    ) -> Self {
         let finite = values.filter(|value| value.abs() <= MOST);
         if ends == Ends::Log
             && let Some(scale) = Self::log(finite.clone())
@@ -137,7 +141,7 @@ mod tests {
     use super::*;
 
     fn scale(values: &[f64], ends: Ends) -> Scale {
-        Scale::of(values.iter().copied(), ends, 5)
+        Scale::over_values(values.iter().copied(), ends, 5)
     }
 
     fn labels(scale: &Scale) -> Vec<String> {

@@ -21,19 +21,19 @@ pub(super) struct Part {
 }
 
 /// A place: x and y.
-pub(super) type Place = (f64, f64);
+pub(super) type Position = (f64, f64);
 
 /// What is drawn.
 pub(super) enum Item {
     Line(Line),
     /// A filled area, closed from its last place to the first.
     Area {
-        places: Vec<Place>,
+        places: Vec<Position>,
         colour: Colour,
         opacity: f32,
     },
     Dots {
-        places: Vec<Place>,
+        places: Vec<Position>,
         radius: f64,
         colour: Colour,
         opacity: f32,
@@ -43,7 +43,7 @@ pub(super) enum Item {
 
 /// A line through places.
 pub(super) struct Line {
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Position>,
     pub(super) colour: Colour,
     pub(super) width: f64,
     pub(super) is_dashed: bool,
@@ -52,7 +52,7 @@ pub(super) struct Line {
 /// A line of text.
 pub(super) struct Text {
     /// Where its baseline starts or ends, or its middle is.
-    pub(super) at: Place,
+    pub(super) at: Position,
     pub(super) anchor: Anchor,
     /// Whether it is read from the bottom to the top.
     pub(super) is_upright: bool,
@@ -81,7 +81,7 @@ impl Part {
         Self { class, name: None, items: Vec::new() }
     }
 
-    pub(super) fn line(&mut self, places: Vec<Place>, colour: Colour, width: f64) {
+    pub(super) fn line(&mut self, places: Vec<Position>, colour: Colour, width: f64) {
         self.items.push(Item::Line(Line { places, colour, width, is_dashed: false }));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::font::FAMILY;
-use super::scene::{Anchor, DASH, HALO, Item, Line, Place, Scene, Text};
+use super::scene::{Anchor, DASH, HALO, Item, Line, Position, Scene, Text};
 use crate::redact;
 
 /// Returns the SVG file of `scene`.
@@ -87,7 +87,7 @@ fn write_text(out: &mut String, text: &Text) -> std::fmt::Result {
     )
 }
 
-fn points(places: &[Place]) -> String {
+fn points(places: &[Position]) -> String {
     let points = places.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y)));
     points.collect::<Vec<_>>().join(" ")
 }

@@ -43,7 +43,7 @@ impl Run<'_> {
 
             let mut beyond = 0;
             let mut series = Vec::new();
-            if let Some(bins) = Bins::of(|| values().chain(failed())) {
+            if let Some(bins) = Bins::from_values(|| values().chain(failed())) {
                 let mut area = |name, histogram: Histogram| {
                     beyond += histogram.beyond;
                     Series::new(name, Shape::Area, histogram.bins)
@@ -84,7 +84,7 @@ impl Run<'_> {
     fn cumulative(&self, metric: &Metric, note: &str, series: Vec<Series>) -> Chart {
         Chart {
             name: format!("{}_cdf", metric.tag),
-            title: format!("{}: share of requests below a value", Term::of(metric).name),
+            title: format!("{}: share of requests below a value", Term::for_metric(metric).name),
             note: note.to_owned(),
             x: axis(metric).from(Start::Near),
             y: Axis::new("Requests", "%"),
@@ -110,7 +110,7 @@ impl Run<'_> {
         marks.retain(|mark| mark.at <= end);
         Chart {
             name: format!("{}_histogram", metric.tag),
-            title: format!("{}: histogram", Term::of(metric).name),
+            title: format!("{}: histogram", Term::for_metric(metric).name),
             note: note.to_owned() + &above,
             x: axis(metric).from(Start::Near),
             y: Axis::new("Requests", ""),
@@ -175,7 +175,7 @@ impl Run<'_> {
             };
             charts.push(over_time(
                 &format!("{tag}_over_time"),
-                Term::of(metric).name,
+                Term::for_metric(metric).name,
                 &format!(
                     "Of the requests that started in an interval; shaded, where a percentile would \
                      be with other requests (95%), if enough started. {}",
@@ -316,7 +316,7 @@ impl Run<'_> {
                 let statistic = Statistic::named(name);
                 let value = |results: &[MetricResult]| {
                     let result = results.iter().find(|result| result.metric.tag == tag)?;
-                    statistic?.of(&result.stats).filter(|value| value.is_finite())
+                    statistic?.value_in(&result.stats).filter(|value| value.is_finite())
                 };
                 let starts = slices.iter().map(|(slice, results)| Point {
                     x: seconds(slice.start_ns),
@@ -327,7 +327,7 @@ impl Run<'_> {
                     .map(|(slice, results)| Point { x: seconds(slice.end_ns), y: value(results) });
                 Series::new(name, Shape::Steps, starts.chain(end).collect())
             });
-            let header = Term::of(metric).name;
+            let header = Term::for_metric(metric).name;
             let (name, title) = (format!("timeslices_{name}"), format!("{header} by time slice"));
             let note = "Of the requests that started in each slice";
             Some(over_time(&name, &title, note, axis(metric), series.into()))

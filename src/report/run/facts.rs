@@ -148,7 +148,7 @@ fn statistics(results: &[MetricResult], percents: &[Percent], developer_mode: bo
     let all: Vec<Statistic> = Statistic::ALL.into_iter().chain(own).collect();
     let row = |result: &MetricResult| {
         let value = |statistic: &Statistic| {
-            let value = statistic.of(&result.stats).filter(|value| value.is_finite());
+            let value = statistic.value_in(&result.stats).filter(|value| value.is_finite());
             value.map_or(Value::Null, |value| json!(value))
         };
         let names = [json!(result.metric.tag), json!(result.metric.display_unit.label())];
@@ -170,12 +170,12 @@ fn figure(result: &MetricResult) -> Option<Figure> {
     let metric = result.metric;
     let (title, value, detail) = match result.stats.distribution {
         Some(found) => (
-            format!("{} p50", Term::of(metric).name),
+            format!("{} p50", Term::for_metric(metric).name),
             found.p50,
             format!("p99 {}, avg {}", rounded(found.p99), rounded(result.stats.avg)),
         ),
-        None => (Term::of(metric).name.to_owned(), result.stats.avg, String::new()),
+        None => (Term::for_metric(metric).name.to_owned(), result.stats.avg, String::new()),
     };
-    let unit = Term::of(metric).unit.to_owned();
+    let unit = Term::for_metric(metric).unit.to_owned();
     value.is_finite().then_some(Figure { title, value, unit, detail })
 }

@@ -22,8 +22,8 @@ impl Run<'_> {
             let gpu = &entry.gpu;
             let name = format!("{} GPU {}", display(exporter), gpu.gpu_index);
             let means = MEANS.iter().map(|(_, ends)| {
-                let is_it = |tag: &str| ends.iter().any(|end| tag.ends_with(end));
-                let found = entry.metrics.iter().find(|metric| is_it(&metric.tag));
+                let has_suffix = |tag: &str| ends.iter().any(|end| tag.ends_with(end));
+                let found = entry.metrics.iter().find(|metric| has_suffix(&metric.tag));
                 found.map_or(Value::Null, |metric| json!(metric.avg))
             });
             let energy = entry.energy.map(|energy| [energy.joules, energy.error()]);

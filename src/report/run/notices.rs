@@ -61,7 +61,7 @@ impl Run<'_> {
         if let cancelled @ 1.. = self.report.cancelled() {
             add(Level::Good, format!("{cancelled} of {all} requests were cancelled."));
         }
-        for warning in Warning::of(self.report) {
+        for warning in Warning::all_from_report(self.report) {
             let level = match warning.level {
                 warnings::Level::Bad => Level::Bad,
                 warnings::Level::Doubtful => Level::Doubtful,

@@ -152,5 +152,9 @@ impl Run<'_> {
 fn measure(tag: MetricTag) -> Option<Measure> {
     let metric = Registry::row(tag)?;
     let charts = [format!("{tag}_cdf"), format!("{tag}_histogram")];
-    Some(Measure { title: Term::of(metric).name, unit: Term::of(metric).unit, charts })
+    Some(Measure {
+        title: Term::for_metric(metric).name,
+        unit: Term::for_metric(metric).unit,
+        charts,
+    })
 }

@@ -26,10 +26,10 @@ impl Run<'_> {
             let series = means
                 .stages()
                 .into_iter()
-                .map(|stage| Series::new(stage.title(), Shape::Stack, means.of(stage)));
+                .map(|stage| Series::new(stage.title(), Shape::Stack, means.points(stage)));
             Some(Chart {
                 name: format!("{latency}_stages_over_time"),
-                title: format!("{} by stage", Term::of(metric).name),
+                title: format!("{} by stage", Term::for_metric(metric).name),
                 note: format!(
                     "Means of the requests that started in an interval and whose server reported \
                      stages; they add up to the mean of these requests. Intervals of {}",
@@ -123,7 +123,8 @@ impl Run<'_> {
         for (latency, means) in &self.stages.means {
             let Some(metric) = Registry::row(*latency) else { continue };
             let stages = means.stages();
-            let of_stages: Vec<Vec<Point>> = stages.iter().map(|stage| means.of(*stage)).collect();
+            let of_stages: Vec<Vec<Point>> =
+                stages.iter().map(|stage| means.points(*stage)).collect();
             let rows = means.counts().enumerate().filter(|(_, count)| *count > 0);
             let row = |(at, count): (usize, u64)| -> Option<Vec<Value>> {
                 let start = of_stages.first()?.get(at)?.x;
@@ -131,7 +132,7 @@ impl Run<'_> {
                 Some([json!(start), json!(count)].into_iter().chain(values).collect())
             };
             tables.push(Table {
-                title: format!("{} by stage, over time", Term::of(metric).name),
+                title: format!("{} by stage, over time", Term::for_metric(metric).name),
                 note: String::new(),
                 columns: columns(&["Start (s)", "Requests"], &stages),
                 rows: rows.filter_map(row).collect(),

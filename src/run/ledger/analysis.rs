@@ -123,7 +123,7 @@ impl Analysis for LoadTimes {
     }
 
     fn finding(&self, of: &Measurement<'_>) -> Self::Finding {
-        LoadHealth::of(self, of.load, of.start_wall_ns)
+        LoadHealth::judge(self, of.load, of.start_wall_ns)
     }
 }
 

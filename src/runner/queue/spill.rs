@@ -25,7 +25,7 @@ pub(super) struct Spill {
     file: Option<Arc<UnnamedFile>>,
     /// Position of the next segment.
     end: u64,
-    segments: VecDeque<Place>,
+    segments: VecDeque<SegmentLocation>,
     /// Frames of the segment that has not been written yet.
     open: Vec<u8>,
     open_records: u64,
@@ -35,12 +35,12 @@ pub(super) struct Spill {
 
 /// Location of a segment.
 #[derive(Debug)]
-enum Place {
+enum SegmentLocation {
     File { file: Arc<UnnamedFile>, at: u64, length: usize, records: u64 },
     Memory { bytes: Vec<u8>, records: u64 },
 }
 
-impl Place {
+impl SegmentLocation {
     const fn records(&self) -> u64 {
         match self {
             Self::File { records, .. } | Self::Memory { records, .. } => *records,
@@ -57,7 +57,7 @@ pub(super) struct Unwritten {
 
 /// A segment taken out of the spill, which is read without holding a lock.
 #[derive(Debug)]
-pub(super) struct Segment(Place);
+pub(super) struct Segment(SegmentLocation);
 
 impl Spill {
     /// Creates a spill to a file that is created in `directory` when it is first needed.
@@ -85,7 +85,7 @@ impl Spill {
 
     /// Drops all records and returns their number.
     pub(super) fn clear(&mut self) -> u64 {
-        let written: u64 = self.segments.iter().map(Place::records).sum();
+        let written: u64 = self.segments.iter().map(SegmentLocation::records).sum();
         let dropped = written + self.open_records;
         *self = Self::new(std::mem::take(&mut self.directory));
         dropped
@@ -104,7 +104,7 @@ impl Spill {
             Ok((file, at)) => {
                 let length = self.open.len();
                 self.open.clear();
-                self.segments.push_back(Place::File { file, at, length, records });
+                self.segments.push_back(SegmentLocation::File { file, at, length, records });
                 Ok(())
             }
             Err(error) => {
@@ -115,7 +115,7 @@ impl Spill {
                 self.failure = Some(error);
                 let bytes = std::mem::take(&mut self.open);
                 let unwritten = Unwritten { records, bytes: bytes.len() as u64 };
-                self.segments.push_back(Place::Memory { bytes, records });
+                self.segments.push_back(SegmentLocation::Memory { bytes, records });
                 Err(unwritten)
             }
         }
@@ -156,7 +156,7 @@ impl Spill {
         }
         let records = std::mem::take(&mut self.open_records);
         let bytes = std::mem::take(&mut self.open);
-        (!bytes.is_empty()).then_some(Segment(Place::Memory { bytes, records }))
+        (!bytes.is_empty()).then_some(Segment(SegmentLocation::Memory { bytes, records }))
     }
 }
 
@@ -164,8 +164,8 @@ impl Segment {
     /// Returns the records of the segment and the number of its records that could not be read.
     pub(super) fn read(self, shared: &[Bytes]) -> (Vec<RequestRecord>, u64) {
         let (bytes, expected) = match self.0 {
-            Place::Memory { bytes, records } => (Ok(bytes), records),
-            Place::File { file, at, length, records } => {
+            SegmentLocation::Memory { bytes, records } => (Ok(bytes), records),
+            SegmentLocation::File { file, at, length, records } => {
                 let mut bytes = vec![0; length];
                 (file.read_exact_at(&mut bytes, at).map(|()| bytes), records)
             }

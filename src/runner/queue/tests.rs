@@ -178,7 +178,7 @@ fn a_disk_that_fills_up_loses_nothing() {
         .spill
         .as_mut()
         .unwrap()
-        .set_file(UnnamedFile::of(File::open(&name).unwrap()));
+        .set_file(UnnamedFile::from_file(File::open(&name).unwrap()));
     push_all(&queue, &records[100..]);
     let stats = queue.stats();
     assert!(stats.spilled_records > 50 && stats.spilled_records <= 100, "{stats:?}");

@@ -119,8 +119,15 @@ mod tests {
     /// The values are those of AIPerf 0.13.
     #[test]
     fn markers_are_those_of_aiperf() {
-        let of = |pass, lane| marker("bench", pass, lane, "t3");
-        let all = [of(0, 0), of(1, 1), of(2, 2), of(3, 3), of(4, 0), of(1, 0)];
+        let marker_of = |pass, lane| marker("bench", pass, lane, "t3");
+        let all = [
+            marker_of(0, 0),
+            marker_of(1, 1),
+            marker_of(2, 2),
+            marker_of(3, 3),
+            marker_of(4, 0),
+            marker_of(1, 0),
+        ];
         let digits = [
             "3c8069121de4",
             "5d55fb9a2d17",

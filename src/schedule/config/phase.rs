@@ -295,14 +295,15 @@ mod tests {
     fn requests_in_flight_are_estimated_by_the_closest_bound() {
         let limit = |most| Some(Limit::constant(most));
         let users = || LoadPattern::UserCentric { rate: 1.0, users: 7 };
-        let of = |load, concurrency| phase(load, concurrency, limit(1)).estimated_in_flight();
-        assert_eq!(of(LoadPattern::ClosedLoop, limit(500)), Some(500));
-        assert_eq!(of(LoadPattern::ClosedLoop, None), None);
-        assert_eq!(of(LoadPattern::FixedSchedule, None), None);
+        let in_flight =
+            |load, concurrency| phase(load, concurrency, limit(1)).estimated_in_flight();
+        assert_eq!(in_flight(LoadPattern::ClosedLoop, limit(500)), Some(500));
+        assert_eq!(in_flight(LoadPattern::ClosedLoop, None), None);
+        assert_eq!(in_flight(LoadPattern::FixedSchedule, None), None);
         // 2.5 requests per second for 5 s.
-        assert_eq!(of(rate(), None), Some(13));
-        assert_eq!(of(rate(), limit(4)), Some(4));
-        assert_eq!(of(users(), None), Some(7));
+        assert_eq!(in_flight(rate(), None), Some(13));
+        assert_eq!(in_flight(rate(), limit(4)), Some(4));
+        assert_eq!(in_flight(users(), None), Some(7));
         let few = StopCondition { requests: Some(3), ..StopCondition::default() };
         let few = PhaseConfig { stop: few, ..phase(users(), None, None) };
         assert_eq!(few.estimated_in_flight(), Some(3));

@@ -10,12 +10,12 @@ use super::{Object, Scale, ServerTiming, Stages, rest};
 pub(super) fn stats(object: &Object<'_>, timing: &mut ServerTiming) {
     let tokens = object.object("response_tokens");
     let stages = Stages {
-        queue: Scale::MILLISECONDS.of(object, "time_in_queue_in_ms"),
-        prefill: Scale::MILLISECONDS.of(&tokens, "time_to_first_token_in_ms"),
+        queue: Scale::MILLISECONDS.read_member(object, "time_in_queue_in_ms"),
+        prefill: Scale::MILLISECONDS.read_member(&tokens, "time_to_first_token_in_ms"),
         ..Stages::default()
     };
     timing.report("nim", stages, None, None);
-    let first_token = Scale::SECONDS.of(object, "time_to_first_token");
+    let first_token = Scale::SECONDS.read_member(object, "time_to_first_token");
     timing.report("lmstudio", Stages::default(), first_token, None);
 }
 
@@ -36,26 +36,26 @@ pub(super) fn groq_usage(usage: &Object<'_>, timing: &mut ServerTiming) {
 
 fn queue_prompt_completion(object: &Object<'_>) -> Stages {
     Stages {
-        queue: Scale::SECONDS.of(object, "queue_time"),
-        prefill: Scale::SECONDS.of(object, "prompt_time"),
-        decode: Scale::SECONDS.of(object, "completion_time"),
+        queue: Scale::SECONDS.read_member(object, "queue_time"),
+        prefill: Scale::SECONDS.read_member(object, "prompt_time"),
+        decode: Scale::SECONDS.read_member(object, "completion_time"),
         ..Stages::default()
     }
 }
 
 /// Reads `perf_metrics` of Fireworks: the totals always, the stages only of dedicated deployments.
 pub(super) fn fireworks(object: &Object<'_>, timing: &mut ServerTiming) {
-    let of = |name| Scale::SECONDS.of(object, name);
-    let sum = |names: [&'static str; 2]| names.into_iter().map(of).sum::<Option<f64>>();
+    let seconds = |name| Scale::SECONDS.read_member(object, name);
+    let sum = |names: [&'static str; 2]| names.into_iter().map(seconds).sum::<Option<f64>>();
     let stages = Stages {
         front_end: sum(["tokenizer-queue-duration", "tokenizer-duration"]),
-        queue: of("prefill-queue-duration"),
-        prefill: of("prefill-duration"),
+        queue: seconds("prefill-queue-duration"),
+        prefill: seconds("prefill-duration"),
         decode: sum(["generation-queue-duration", "generation-duration"]),
         ..Stages::default()
     };
-    let first_token = of("server-time-to-first-token");
-    timing.report("fireworks", stages, first_token, of("server-processing-time"));
+    let first_token = seconds("server-time-to-first-token");
+    timing.report("fireworks", stages, first_token, seconds("server-processing-time"));
     if let Some(host) = object.text("backend-host") {
         timing.answered_by(&host);
     }
@@ -64,14 +64,14 @@ pub(super) fn fireworks(object: &Object<'_>, timing: &mut ServerTiming) {
 /// Reads the members with which Ollama ends a response. What is neither loading, prefill nor decode
 /// is not divided.
 pub(super) fn ollama(response: &Object<'_>, timing: &mut ServerTiming) {
-    let of = |name| Scale::NANOSECONDS.of(response, name);
+    let nanoseconds = |name| Scale::NANOSECONDS.read_member(response, name);
     let stages = Stages {
-        front_end: of("load_duration"),
-        prefill: of("prompt_eval_duration"),
-        decode: of("eval_duration"),
+        front_end: nanoseconds("load_duration"),
+        prefill: nanoseconds("prompt_eval_duration"),
+        decode: nanoseconds("eval_duration"),
         ..Stages::default()
     };
-    let whole = of("total_duration");
+    let whole = nanoseconds("total_duration");
     let first_token = rest(whole, stages.decode);
     // Other servers do not have all of these members.
     if whole.is_some() && stages.decode.is_some() {

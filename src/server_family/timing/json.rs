@@ -117,7 +117,11 @@ impl Scale {
 
     /// Returns the time that the member `name` of `object` has, in nanoseconds; `None` if it is
     /// negative or not a number.
-    pub(in crate::server_family) fn of(self, object: &Object<'_>, name: &str) -> Option<f64> {
+    pub(in crate::server_family) fn read_member(
+        self,
+        object: &Object<'_>,
+        name: &str,
+    ) -> Option<f64> {
         self.parse(object.json(name)?)
     }
 
@@ -146,7 +150,7 @@ mod tests {
         let object = Object::parse(
             r#"{"a":1.5,"b":{"c":7},"d":null,"e":"x\ny","a":2.5,"f\u006f":3,"g":[1],"h":-1}"#,
         );
-        assert_eq!(Scale::MILLISECONDS.of(&object, "a"), Some(2.5e6));
+        assert_eq!(Scale::MILLISECONDS.read_member(&object, "a"), Some(2.5e6));
         assert_eq!(object.object("b").count("c"), Some(7));
         assert_eq!(object.text("e").as_deref(), Some("x\ny"));
         assert_eq!(
@@ -154,7 +158,7 @@ mod tests {
             (None, None, Some("[1]"))
         );
         for name in ["b", "d", "e", "g", "h"] {
-            assert_eq!(Scale::SECONDS.of(&object, name), None, "{name}");
+            assert_eq!(Scale::SECONDS.read_member(&object, name), None, "{name}");
             assert_eq!(object.count(name), None, "{name}");
             assert!(name == "b" || object.object(name).is_empty(), "{name}");
         }

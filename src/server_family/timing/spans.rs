@@ -74,13 +74,14 @@ fn of_engine(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
     let has_queue = |span: &&ServerSpan| latency(span, "time_in_queue").is_some();
     let spans: Vec<&ServerSpan> = spans.iter().filter(has_queue).collect();
     let first = *spans.first()?;
-    let of = |name| latency(first, name);
-    let (first_token, whole) = (of("time_to_first_token"), of("e2e"));
+    let latency_named = |name| latency(first, name);
+    let (first_token, whole) = (latency_named("time_to_first_token"), latency_named("e2e"));
     if first.name != "llm_request" {
-        let transfer = of("kv_cache_transfer_time");
-        let prefill = rest(rest(first_token, of("time_in_queue")), transfer.or(Some(0.0)));
+        let transfer = latency_named("kv_cache_transfer_time");
+        let prefill =
+            rest(rest(first_token, latency_named("time_in_queue")), transfer.or(Some(0.0)));
         let stages = Stages {
-            queue: of("time_in_queue"),
+            queue: latency_named("time_in_queue"),
             prefill,
             kv_transfer: transfer,
             decode: rest(whole, first_token),
@@ -89,12 +90,12 @@ fn of_engine(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
         return Some(Found { family: tensorrt_llm::FAMILY.name, stages, first_token, whole });
     }
     let family = vllm::FAMILY.name;
-    let (queue, prefill) = (of("time_in_queue"), of("time_in_model_prefill"));
+    let (queue, prefill) = (latency_named("time_in_queue"), latency_named("time_in_model_prefill"));
     let front_end = rest(rest(first_token, queue), prefill);
     let stages = Stages { front_end, queue, prefill, ..Stages::default() };
     match &spans[..] {
         [_] => {
-            let stages = Stages { decode: of("time_in_model_decode"), ..stages };
+            let stages = Stages { decode: latency_named("time_in_model_decode"), ..stages };
             Some(Found { family, stages, first_token, whole })
         }
         [_, decode] if decode.start_ns >= first.end_ns => {
@@ -198,14 +199,14 @@ fn phase(span: &ServerSpan) -> Option<&str> {
 /// TGI: texts such as `1.2ms`, as Rust prints durations.
 fn of_text_generation_inference(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
     let span = spans.iter().find(|span| span.attributes.contains_key("inference_time"))?;
-    let of = |name: &str| printed_duration(span.attributes.get(name)?.as_str()?);
+    let duration_named = |name: &str| printed_duration(span.attributes.get(name)?.as_str()?);
     let stages = Stages {
-        front_end: of("validation_time"),
-        queue: of("queue_time"),
-        prefill_and_decode: of("inference_time"),
+        front_end: duration_named("validation_time"),
+        queue: duration_named("queue_time"),
+        prefill_and_decode: duration_named("inference_time"),
         ..Stages::default()
     };
-    let whole = of("total_time");
+    let whole = duration_named("total_time");
     Some(Found { family: text_generation_inference::FAMILY.name, stages, first_token: None, whole })
 }
 
@@ -242,19 +243,24 @@ fn printed_duration(text: &str) -> Option<f64> {
 
 /// llm-d: the proxy before separate workers, in milliseconds. Its prefill contains the worker's queue.
 fn of_llm_d(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
-    let of = |name: &str| {
+    let attribute_named = |name: &str| {
         let mut values = spans.iter().filter_map(|span| span.attributes.get(name)?.as_f64());
         values.next().and_then(|value| Scale::MILLISECONDS.nanos(value))
     };
     let is_proxy = |span: &ServerSpan| span.name.starts_with("llm_d.pd_proxy.");
     spans.iter().any(is_proxy).then(|| {
         let stages = Stages {
-            front_end: of("coordinator_overhead_ms"),
-            queue_and_prefill: of("prefill_duration_ms"),
-            kv_transfer_and_decode: of("decode_duration_ms"),
+            front_end: attribute_named("coordinator_overhead_ms"),
+            queue_and_prefill: attribute_named("prefill_duration_ms"),
+            kv_transfer_and_decode: attribute_named("decode_duration_ms"),
             ..Stages::default()
         };
-        Found { family: "llm-d", stages, first_token: None, whole: of("total_duration_ms") }
+        Found {
+            family: "llm-d",
+            stages,
+            first_token: None,
+            whole: attribute_named("total_duration_ms"),
+        }
     })
 }
 

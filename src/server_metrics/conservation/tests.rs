@@ -29,7 +29,7 @@ fn captured(files: &[&str]) -> Store {
 
 fn push(store: &mut Store, endpoint: usize, body: &str) {
     let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-    store.push(endpoint, FetchTimes::default(), &Snapshot::of(&exposition));
+    store.push(endpoint, FetchTimes::default(), &Snapshot::from_exposition(&exposition));
 }
 
 /// The counts of the client that generated the recorded load.
@@ -194,13 +194,13 @@ fn replicas_add_up_and_models_of_an_ensemble_do_not() {
     }
     assert_eq!(told(&compare(&store, &requests(7))), [(Requests, 7.0, 7.0, true)]);
     let triton = |count| {
-        let of = |model| {
+        let counts_of = |model| {
             format!("nv_inference_request_success{{model=\"{model}\",version=\"1\"}} {count}\n")
         };
         format!(
             "# TYPE nv_inference_request_success counter\n{}{}",
-            of("ensemble"),
-            of("tensorrt_llm")
+            counts_of("ensemble"),
+            counts_of("tensorrt_llm")
         )
     };
     let store = exposed(&[&triton(2), &triton(9)]);
@@ -240,7 +240,7 @@ fn counted(values: &[(u64, u64)]) -> Store {
         let at = second * 1_000_000_000;
         let times = FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-        store.push(0, times, &Snapshot::of(&exposition));
+        store.push(0, times, &Snapshot::from_exposition(&exposition));
     }
     store
 }
@@ -305,7 +305,7 @@ fn scrape(store: &mut Store, endpoint: usize, counter: &str, values: &[u64]) {
         let at = second * 1_000_000_000;
         let times = FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-        store.push(endpoint, times, &Snapshot::of(&exposition));
+        store.push(endpoint, times, &Snapshot::from_exposition(&exposition));
     }
 }
 
@@ -328,8 +328,8 @@ fn each_endpoint_has_its_own_verdict_on_late_counts() {
     assert_eq!(found, [LateCounts::Others, LateCounts::Own]);
     store.attribute_late(found);
     let report = report::build(&store, windows, None);
-    let of = |name: &str| report.metrics.iter().find(|metric| &*metric.name == name).unwrap();
-    let stats = &of("vllm:request_success").series[0].stats;
+    let metric = |name: &str| report.metrics.iter().find(|metric| &*metric.name == name).unwrap();
+    let stats = &metric("vllm:request_success").series[0].stats;
     // The count still increases in the last scrape: it is not the client's, and that is stated.
     assert_eq!((stats.named("total"), stats.late_increase()), (Some(38.0), Some(7.0)));
     // Two engines behind the frontend, each of which counts every request: for prefill and for decode.

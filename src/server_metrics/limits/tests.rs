@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::redact::ShownUrl;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{Doubts, MetricReport, SeriesReport};
 
 fn report(name: &str, stats: HistogramStats) -> ServerMetricsReport {
@@ -13,7 +13,7 @@ fn report(name: &str, stats: HistogramStats) -> ServerMetricsReport {
     };
     let metric = MetricReport {
         name: name.into(),
-        kind: Kind::Histogram,
+        kind: SeriesKind::Histogram,
         description: "".into(),
         unit: None,
         series: vec![series],

@@ -17,7 +17,7 @@ use super::{
     Edges, EndpointInfo, MetricReport, PhaseWindow, SeriesReport, ServerMetricsReport, Summary,
     Window, Windows,
 };
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 
 /// Computes the statistics of `store` for each phase, and for slices of `slice_duration` if it is
 /// given.
@@ -27,14 +27,14 @@ pub fn build(
     windows: Windows,
     slice_duration: Option<Nanos>,
 ) -> ServerMetricsReport {
-    let of = |kind| {
+    let window_of = |kind| {
         let window = windows.around(kind);
         window.map_or_else(Vec::new, |window| metrics(store, window, slice_duration))
     };
     ServerMetricsReport {
         summary: summary(store, windows),
-        metrics: of(PhaseKind::Profiling),
-        warmup_metrics: of(PhaseKind::Warmup),
+        metrics: window_of(PhaseKind::Profiling),
+        warmup_metrics: window_of(PhaseKind::Warmup),
         phases: Vec::new(),
     }
 }
@@ -46,12 +46,12 @@ pub(crate) fn of_phases(store: &Store, phases: &[PhaseTimes]) -> Vec<Vec<MetricR
         let PhaseTimes { start_wall_ns, end_wall_ns } = *phases.get(at)?;
         Some(Window { start_ns: start_wall_ns, end_ns: end_wall_ns })
     };
-    let of = |at: usize| {
+    let metric_at = |at: usize| {
         let before = at.checked_sub(1).and_then(window);
         let window = PhaseWindow { before, own: window(at)?, after: window(at + 1) };
         Some(metrics(store, window, None))
     };
-    (0..).map_while(of).collect()
+    (0..).map_while(metric_at).collect()
 }
 
 /// Returns a key for each of `metrics`, which are sorted by name: the name, followed by the kind in
@@ -144,7 +144,7 @@ pub(in super::super) fn update_times(endpoint: &EndpointStore) -> Vec<u64> {
 }
 
 fn metrics(store: &Store, window: PhaseWindow, slice_duration: Option<Nanos>) -> Vec<MetricReport> {
-    let mut metrics: BTreeMap<(Arc<str>, Kind), Gathered> = BTreeMap::new();
+    let mut metrics: BTreeMap<(Arc<str>, SeriesKind), Gathered> = BTreeMap::new();
     for endpoint in store.endpoints() {
         let phase = Phase::new(endpoint, window, slice_duration);
         for family in &endpoint.families {
@@ -186,7 +186,7 @@ impl Gathered {
         self.series.extend(series);
     }
 
-    fn metric(mut self, name: Arc<str>, kind: Kind) -> MetricReport {
+    fn metric(mut self, name: Arc<str>, kind: SeriesKind) -> MetricReport {
         self.series.sort_by(|a, b| (&a.endpoint_url, &a.labels).cmp(&(&b.endpoint_url, &b.labels)));
         let description = self.description.unwrap_or_default();
         let unit = self.unit.or_else(|| unit::infer(&name, kind, &description).map(Arc::from));

@@ -6,7 +6,7 @@ use std::mem;
 
 use super::super::exposition::{Exposition, Label, MetricFamily, MetricType, Part, Sample};
 use super::{Family, Point, Snapshot, Value};
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 
 /// The labels that identify a series, sorted by name.
 type Key<'e> = Vec<(&'e str, &'e str)>;
@@ -29,7 +29,7 @@ pub(super) fn snapshot<'a>(exposition: &Exposition<'a>) -> (Snapshot<'a>, Vec<Co
 #[derive(Default)]
 struct Families<'e, 'a> {
     all: Vec<FamilyBuilder<'e, 'a>>,
-    by_name: HashMap<(Cow<'a, str>, Kind), usize>,
+    by_name: HashMap<(Cow<'a, str>, SeriesKind), usize>,
 }
 
 struct FamilyBuilder<'e, 'a> {
@@ -91,11 +91,11 @@ impl<'a> Families<'_, 'a> {
 impl<'e, 'a> FamilyBuilder<'e, 'a> {
     fn take(&mut self, sample: &Sample<'a>, labels: &'e [Label<'a>], key: &mut Key<'e>) {
         let apart = match (self.family.kind, sample.part) {
-            (Kind::Histogram, Part::Bucket) => Some("le"),
-            (Kind::Summary, Part::Value) => Some("quantile"),
+            (SeriesKind::Histogram, Part::Bucket) => Some("le"),
+            (SeriesKind::Summary, Part::Value) => Some("quantile"),
             // The start time of a series is not one of its values, and the bare name of a histogram
             // is meaningless.
-            (_, Part::Created) | (Kind::Histogram, Part::Value) => return,
+            (_, Part::Created) | (SeriesKind::Histogram, Part::Value) => return,
             _ => None,
         };
         let named = apart.and_then(|apart| labels.iter().find(|label| label.name == apart));
@@ -189,10 +189,10 @@ impl<'a> Parts<'a> {
         self.named.push((at, text, value));
     }
 
-    fn value(self, kind: Kind) -> Option<Value<'a>> {
+    fn value(self, kind: SeriesKind) -> Option<Value<'a>> {
         match kind {
-            Kind::Histogram => self.histogram(),
-            Kind::Summary => self.summary(),
+            SeriesKind::Histogram => self.histogram(),
+            SeriesKind::Summary => self.summary(),
             _ => self.value.filter(|value| value.is_finite()).map(Value::Number),
         }
     }
@@ -237,16 +237,16 @@ fn named(parts: Vec<(f64, Cow<'_, str>, f64)>) -> Vec<(Cow<'_, str>, f64)> {
 }
 
 /// Returns the kind of the series of `family`; `None` if statistics cannot use them.
-fn kind_of(family: &MetricFamily<'_>) -> Option<Kind> {
+fn kind_of(family: &MetricFamily<'_>) -> Option<SeriesKind> {
     match family.metric_type {
-        MetricType::Counter => Some(Kind::Counter),
-        MetricType::Gauge if family.name.ends_with("_info") => Some(Kind::Info),
-        MetricType::Gauge | MetricType::StateSet => Some(Kind::Gauge),
-        MetricType::Histogram => Some(Kind::Histogram),
+        MetricType::Counter => Some(SeriesKind::Counter),
+        MetricType::Gauge if family.name.ends_with("_info") => Some(SeriesKind::Info),
+        MetricType::Gauge | MetricType::StateSet => Some(SeriesKind::Gauge),
+        MetricType::Histogram => Some(SeriesKind::Histogram),
         MetricType::GaugeHistogram => None,
-        MetricType::Summary => Some(Kind::Summary),
-        MetricType::Info => Some(Kind::Info),
-        MetricType::Unknown => Some(Kind::Unknown),
+        MetricType::Summary => Some(SeriesKind::Summary),
+        MetricType::Info => Some(SeriesKind::Info),
+        MetricType::Unknown => Some(SeriesKind::Unknown),
     }
 }
 

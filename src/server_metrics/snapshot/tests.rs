@@ -131,7 +131,7 @@ fn kinds_of_open_metrics() {
         # TYPE t_seconds counter\n# UNIT t_seconds seconds\nt_seconds_total 2\nt_seconds_created 9\n\
         # TYPE odd unknown\nodd{le=\"1\"} 3\n# EOF\n";
     let exposition = Exposition::parse(body.as_bytes(), Format::OpenMetrics).unwrap();
-    let snapshot = Snapshot::of(&exposition);
+    let snapshot = Snapshot::from_exposition(&exposition);
     assert_eq!(
         lines(&snapshot),
         [

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::{
     CounterStats, GaugeStats, MetricReport, SeriesReport, Stats, Summary,
 };
@@ -13,7 +13,7 @@ fn report(metrics: Vec<MetricReport>) -> ServerMetricsReport {
     ServerMetricsReport { summary, metrics, ..ServerMetricsReport::default() }
 }
 
-fn metric(name: &str, kind: Kind, series: Vec<(&str, Stats)>) -> MetricReport {
+fn metric(name: &str, kind: SeriesKind, series: Vec<(&str, Stats)>) -> MetricReport {
     let series = series.into_iter().map(|(position, stats)| SeriesReport {
         endpoint_url: URL.into(),
         labels: [(Arc::from(POSITION), Arc::from(position))].into(),
@@ -31,20 +31,20 @@ fn metric(name: &str, kind: Kind, series: Vec<(&str, Stats)>) -> MetricReport {
 fn counters(name: &str, totals: &[(&'static str, f64)]) -> MetricReport {
     let stats = |total| Stats::Counter(CounterStats { total, ..CounterStats::default() });
     let series = totals.iter().map(|(position, total)| (*position, stats(*total)));
-    metric(name, Kind::Counter, series.collect())
+    metric(name, SeriesKind::Counter, series.collect())
 }
 
 #[test]
 fn more_accepted_than_drafted_is_a_doubt() {
-    let of = |rate, by_position| Acceptance {
+    let acceptance = |rate, by_position| Acceptance {
         endpoint_url: URL.into(),
         rate: Some(rate),
         length: None,
         by_position,
     };
-    assert!(of(1.0, vec![(0, 1.0)]).doubt().is_none());
-    assert!(of(1.02, Vec::new()).doubt().unwrap().contains("more tokens were accepted"));
-    assert!(of(0.5, vec![(0, 1.1)]).doubt().is_some());
+    assert!(acceptance(1.0, vec![(0, 1.0)]).doubt().is_none());
+    assert!(acceptance(1.02, Vec::new()).doubt().unwrap().contains("more tokens were accepted"));
+    assert!(acceptance(0.5, vec![(0, 1.1)]).doubt().is_some());
 }
 
 /// 10 drafts of 3 tokens: 9, 6 and 3 accepted at the positions, 18 of 30 in all.
@@ -90,8 +90,16 @@ fn lmdeploys_counters_are_named_like_vllms() {
 fn sglangs_gauges_are_averaged_and_nothing_is_nothing() {
     let gauge = |avg| Stats::Gauge(GaugeStats { avg, ..GaugeStats::default() });
     let found = acceptance(&report(vec![
-        metric("sglang:spec_accept_length", Kind::Gauge, vec![("", gauge(2.0)), ("", gauge(3.0))]),
-        metric("sglang:spec_accept_rate", Kind::Gauge, vec![("", gauge(0.5)), ("", gauge(0.0))]),
+        metric(
+            "sglang:spec_accept_length",
+            SeriesKind::Gauge,
+            vec![("", gauge(2.0)), ("", gauge(3.0))],
+        ),
+        metric(
+            "sglang:spec_accept_rate",
+            SeriesKind::Gauge,
+            vec![("", gauge(0.5)), ("", gauge(0.0))],
+        ),
     ]));
     assert_eq!((found[0].length, found[0].rate), (Some(2.5), Some(0.5)));
     assert!(found[0].by_position.is_empty());

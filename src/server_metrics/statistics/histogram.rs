@@ -24,7 +24,7 @@ struct Samples<'a> {
 }
 
 pub(super) fn statistics(phase: &Phase<'_>, columns: &HistogramColumns) -> Option<HistogramStats> {
-    let samples = Samples::of(phase, columns)?;
+    let samples = Samples::in_phase(phase, columns)?;
     let resets = samples.counts.resets(&samples.falls);
     let (mut count, mut sum) = (samples.counts.total(), samples.sums.total());
     let mut buckets = None;
@@ -48,7 +48,7 @@ pub(super) fn statistics(phase: &Phase<'_>, columns: &HistogramColumns) -> Optio
 }
 
 impl<'a> Samples<'a> {
-    fn of(phase: &Phase<'_>, columns: &'a HistogramColumns) -> Option<Self> {
+    fn in_phase(phase: &Phase<'_>, columns: &'a HistogramColumns) -> Option<Self> {
         let late = phase.span.late_of(&columns.count);
         let counts = Rise::and_late(phase, &columns.count, late.scrapes.clone())?;
         let mut sums = Rise::and_late(phase, &columns.sum, late.scrapes)?;

@@ -69,7 +69,7 @@ fn scraped(steps: &[Step]) -> (Store, Vec<Counted>) {
         let body = if *is_there { body } else { "up 1\n".to_owned() };
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
         let times = FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
-        store.push(0, times, &Snapshot::of(&exposition));
+        store.push(0, times, &Snapshot::from_exposition(&exposition));
         all.push((at, is_there.then_some(count as f64)));
     }
     (store, all)

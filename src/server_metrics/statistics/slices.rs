@@ -15,7 +15,7 @@ impl Slice {
     }
 }
 
-pub(super) fn of(endpoint: &EndpointStore, window: Window, duration: Nanos) -> Vec<Slice> {
+pub(super) fn slices(endpoint: &EndpointStore, window: Window, duration: Nanos) -> Vec<Slice> {
     let is_too_short =
         update_interval_ns(endpoint).is_some_and(|interval| (duration.0 as f64) < interval);
     let equal = || cut(&(window.start_ns..window.end_ns), duration).ok();

@@ -21,7 +21,7 @@ fn report(scrapes: &[(u64, &str)], window: [u64; 2], slice: Option<f64>) -> Serv
             continue;
         }
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-        store.push(0, times, &Snapshot::of(&exposition));
+        store.push(0, times, &Snapshot::from_exposition(&exposition));
     }
     let [start_ns, end_ns] = window.map(|second| second * SECOND);
     let windows = Windows { warmup: None, profiling: Some(Window { start_ns, end_ns }) };
@@ -151,7 +151,7 @@ fn an_endpoint_s_window_ends_with_its_own_final_scrape() {
         };
         let body = format!("{}# TYPE g gauge\ng {}\n", c(value), u64::from(sent < 140));
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-        store.push(endpoint, times, &Snapshot::of(&exposition));
+        store.push(endpoint, times, &Snapshot::from_exposition(&exposition));
     };
     for (sent, value) in [(95, 0), (100, 0), (120, 20), (140, 40), (143, 40), (146, 40), (150, 40)]
     {
@@ -162,12 +162,16 @@ fn an_endpoint_s_window_ends_with_its_own_final_scrape() {
     }
     let window = Window { start_ns: 10 * SECOND, end_ns: 14 * SECOND };
     let report = build(&store, Windows { warmup: None, profiling: Some(window) }, None);
-    let of = |metric: usize, endpoint: usize| &report.metrics[metric].series[endpoint].stats;
-    let (Stats::Counter(quick), Stats::Counter(slow)) = (of(0, 0), of(0, 1)) else { panic!() };
+    let stats_of = |metric: usize, endpoint: usize| &report.metrics[metric].series[endpoint].stats;
+    let (Stats::Counter(quick), Stats::Counter(slow)) = (stats_of(0, 0), stats_of(0, 1)) else {
+        panic!()
+    };
     // From 9.5 to 14.0 s, and from 9.5 to 15.5 s.
     assert_eq!((quick.total, quick.rate), (40.0, 40.0 / 4.5));
     assert_eq!((slow.total, slow.rate), (40.0, 40.0 / 6.0));
-    let (Stats::Gauge(quick), Stats::Gauge(slow)) = (of(1, 0), of(1, 1)) else { panic!() };
+    let (Stats::Gauge(quick), Stats::Gauge(slow)) = (stats_of(1, 0), stats_of(1, 1)) else {
+        panic!()
+    };
     // At 10.0, 12.0 and 14.0 s, and at 13.5 and 15.5 s.
     assert_eq!((quick.avg, slow.avg), (2.0 / 3.0, 0.5));
     let edges: Vec<_> =

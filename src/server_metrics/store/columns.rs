@@ -49,7 +49,7 @@ pub struct Column {
 
 impl Values {
     /// Creates columns for the shape of `value`.
-    pub(super) fn of(value: &Value<'_>) -> Self {
+    pub(super) fn from_value(value: &Value<'_>) -> Self {
         match value {
             Value::Number(_) => Self::Number(Column::default()),
             Value::Histogram { .. } => Self::Histogram(HistogramColumns::default()),

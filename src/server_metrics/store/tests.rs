@@ -62,7 +62,7 @@ fn snapshot(body: &Body) -> Snapshot<'static> {
         unit: None,
         series: Vec::new(),
     };
-    let mut families = [family("g", Kind::Gauge), family("h", Kind::Histogram)];
+    let mut families = [family("g", SeriesKind::Gauge), family("h", SeriesKind::Histogram)];
     for (label, held) in body {
         let labels = vec![("l".into(), label.to_string().into())];
         let (at, value) = match held {
@@ -132,7 +132,7 @@ fn gauges(name: &str, labels: &[(String, String)]) -> Family<'static> {
     };
     Family {
         name: name.to_owned().into(),
-        kind: Kind::Gauge,
+        kind: SeriesKind::Gauge,
         description: None,
         unit: None,
         series: labels.iter().map(point).collect(),
@@ -143,7 +143,7 @@ fn histogram_of(bounds: &[&'static str]) -> Family<'static> {
     let buckets = bounds.iter().map(|bound| ((*bound).into(), 1.0)).collect();
     let value = Value::Histogram { buckets, sum: 1.0, count: 1.0 };
     let series = vec![Point { labels: Vec::new(), value }];
-    Family { name: "h".into(), kind: Kind::Histogram, description: None, unit: None, series }
+    Family { name: "h".into(), kind: SeriesKind::Histogram, description: None, unit: None, series }
 }
 
 fn pushed(limits: Limits, scrapes: impl IntoIterator<Item = Vec<Family<'static>>>) -> Store {
@@ -162,10 +162,10 @@ fn series_of(store: &Store) -> Vec<(&str, usize)> {
 #[test]
 fn series_that_never_end_are_kept_up_to_a_limit_and_the_known_ones_go_on() {
     let scrape = |number: usize| {
-        let of = |id: usize| ("id".to_owned(), id.to_string());
-        let churning: Vec<_> = (0..3).map(|each| of(3 * number + each)).collect();
+        let label = |id: usize| ("id".to_owned(), id.to_string());
+        let churning: Vec<_> = (0..3).map(|each| label(3 * number + each)).collect();
         // New series are before and after one that remains.
-        vec![gauges("churning", &churning), gauges("steady", &[of(0)])]
+        vec![gauges("churning", &churning), gauges("steady", &[label(0)])]
     };
     let limits = Limits { series: 10, ..Limits::default() };
     let store = pushed(limits, (0..5).map(scrape));
@@ -180,12 +180,12 @@ fn series_that_never_end_are_kept_up_to_a_limit_and_the_known_ones_go_on() {
 
 #[test]
 fn as_many_as_the_limit_are_all_kept() {
-    let of = |id: usize| ("id".to_owned(), id.to_string());
-    let all: Vec<_> = (0..100_000).map(of).collect();
+    let label = |id: usize| ("id".to_owned(), id.to_string());
+    let all: Vec<_> = (0..100_000).map(label).collect();
     let store = pushed(Limits::default(), [vec![gauges("f", &all)]]);
     assert_eq!(series_of(&store), [("f", 100_000)]);
     assert!(store.is_whole());
-    let more: Vec<_> = (0..100_001).map(of).collect();
+    let more: Vec<_> = (0..100_001).map(label).collect();
     assert!(!pushed(Limits::default(), [vec![gauges("f", &more)]]).is_whole());
 }
 
@@ -230,8 +230,8 @@ fn a_histogram_is_kept_whole_and_takes_new_buckets_up_to_a_limit() {
 fn an_endpoint_without_end_takes_no_room_of_another() {
     let limits = Limits { series: 5, ..Limits::default() };
     let mut store = Store::limited(["http://a".into(), "http://b".into()], limits);
-    let of = |id: usize| ("id".to_owned(), id.to_string());
-    let many: Vec<_> = (0..9).map(of).collect();
+    let label = |id: usize| ("id".to_owned(), id.to_string());
+    let many: Vec<_> = (0..9).map(label).collect();
     for (endpoint, labels, kept) in [(0, &many[..], 5), (1, &many[..4], 4)] {
         let families = vec![gauges("f", labels)];
         store.push(endpoint, FetchTimes::default(), &Snapshot { families });
@@ -245,7 +245,13 @@ fn values_over_time_are_limited() {
     let scrape = |number: usize| {
         let point = Point { labels: Vec::new(), value: Value::Number(number as f64) };
         let series = vec![point];
-        vec![Family { name: "f".into(), kind: Kind::Gauge, description: None, unit: None, series }]
+        vec![Family {
+            name: "f".into(),
+            kind: SeriesKind::Gauge,
+            description: None,
+            unit: None,
+            series,
+        }]
     };
     // A change takes 16 bytes; memory is reserved for four, then for eight.
     let limits = Limits { value_bytes: 64, ..Limits::default() };

@@ -64,12 +64,12 @@ impl<'a> Workers<'a> {
         requests: u64,
         is_streamed: bool,
     ) -> Result<Stages, Indivisible> {
-        let of = |role: &'static str, among, stage, time| {
+        let latency_of_role = |role: &'static str, among, stage, time| {
             let found = sides.part(among, stage, time, times, requests);
             found.map_err(|error| error.of_workers(role))
         };
-        let prefill = |stage, time| of("prefill", &self.prefill, stage, time);
-        let decode = |stage, time| of("decode", &self.decode, stage, time);
+        let prefill = |stage, time| latency_of_role("prefill", &self.prefill, stage, time);
+        let decode = |stage, time| latency_of_role("decode", &self.decode, stage, time);
         let queue = prefill(Stage::Queue, times.queue)?;
         let prefilled = prefill(Stage::Prefill, times.prefill)?;
         // What the worker for decode does until the first token that it generates.

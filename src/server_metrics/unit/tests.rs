@@ -2,11 +2,11 @@ use super::*;
 
 /// Returns the unit of a gauge with this name and without a description.
 fn by_name(name: &str) -> Option<&'static str> {
-    infer(name, Kind::Gauge, "")
+    infer(name, SeriesKind::Gauge, "")
 }
 
 fn by_description(description: &str) -> Option<&'static str> {
-    infer("x_total", Kind::Gauge, description)
+    infer("x_total", SeriesKind::Gauge, description)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn suffixes_of_the_specification() {
 
 #[test]
 fn a_counter_has_the_unit_of_its_name_in_files() {
-    let counter = |name| infer(name, Kind::Counter, "");
+    let counter = |name| infer(name, SeriesKind::Counter, "");
     assert_eq!(counter("vllm:generation_tokens"), Some("tokens"));
     assert_eq!(counter("vllm:request_success"), Some("requests"));
     assert_eq!(counter("nv_inference_request_duration_us"), Some("microseconds"));

@@ -4,10 +4,12 @@ use super::*;
 use crate::redact::ShownUrl;
 use crate::server_metrics::report::{CounterStats, GaugeStats, HistogramStats, Stats};
 
-fn metric(name: &str, kind: Kind, values: &[f64]) -> MetricReport {
+fn metric(name: &str, kind: SeriesKind, values: &[f64]) -> MetricReport {
     let stats = |value: f64| match kind {
-        Kind::Counter => Stats::Counter(CounterStats { rate: value, ..CounterStats::default() }),
-        Kind::Histogram => Stats::Histogram(HistogramStats {
+        SeriesKind::Counter => {
+            Stats::Counter(CounterStats { rate: value, ..CounterStats::default() })
+        }
+        SeriesKind::Histogram => Stats::Histogram(HistogramStats {
             percentiles: (value > 0.0).then_some([value; 9]),
             ..HistogramStats::default()
         }),
@@ -39,31 +41,31 @@ fn names(metrics: Vec<MetricReport>) -> Vec<(&'static str, Vec<String>)> {
 #[test]
 fn servers_are_known_by_their_metrics_and_there_may_be_several() {
     let found = names(vec![
-        metric("dynamo_frontend_requests", Kind::Counter, &[1.0]),
-        metric("python_gc_objects_collected", Kind::Counter, &[1.0]),
-        metric("vllm:generation_tokens", Kind::Counter, &[1.0]),
-        metric("vllm:num_requests_waiting", Kind::Gauge, &[1.0]),
+        metric("dynamo_frontend_requests", SeriesKind::Counter, &[1.0]),
+        metric("python_gc_objects_collected", SeriesKind::Counter, &[1.0]),
+        metric("vllm:generation_tokens", SeriesKind::Counter, &[1.0]),
+        metric("vllm:num_requests_waiting", SeriesKind::Gauge, &[1.0]),
     ]);
     let vllm = vec!["vllm:num_requests_waiting".to_owned(), "vllm:generation_tokens".to_owned()];
     let dynamo = vec!["dynamo_frontend_requests".to_owned()];
     assert_eq!(found, [("vLLM", vllm), ("Dynamo", dynamo)]);
-    assert_eq!(names(vec![metric("up", Kind::Gauge, &[1.0])]), []);
+    assert_eq!(names(vec![metric("up", SeriesKind::Gauge, &[1.0])]), []);
 }
 
 #[test]
 fn an_earlier_name_counts_only_where_the_later_one_is_missing() {
-    let earlier = || metric("vllm:gpu_cache_usage_perc", Kind::Gauge, &[0.5]);
-    let later = || metric("vllm:kv_cache_usage_perc", Kind::Gauge, &[0.5]);
+    let earlier = || metric("vllm:gpu_cache_usage_perc", SeriesKind::Gauge, &[0.5]);
+    let later = || metric("vllm:kv_cache_usage_perc", SeriesKind::Gauge, &[0.5]);
     assert_eq!(names(vec![earlier()])[0].1, ["vllm:gpu_cache_usage_perc"]);
     assert_eq!(names(vec![earlier(), later()])[0].1, ["vllm:kv_cache_usage_perc"]);
     // A metric of the same name but another kind is a different metric.
-    assert_eq!(names(vec![metric("vllm:kv_cache_usage_perc", Kind::Counter, &[1.0])]), []);
+    assert_eq!(names(vec![metric("vllm:kv_cache_usage_perc", SeriesKind::Counter, &[1.0])]), []);
 }
 
 #[test]
 fn the_greatest_comes_first_and_what_has_no_value_is_left_out() {
     let metrics =
-        vec![metric("trtllm_request_queue_time_seconds", Kind::Histogram, &[0.1, 0.0, 3.0])];
+        vec![metric("trtllm_request_queue_time_seconds", SeriesKind::Histogram, &[0.1, 0.0, 3.0])];
     let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
     let values = families(&report)[0].1[0].values();
     assert_eq!(values.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [3.0, 0.1]);
@@ -71,7 +73,7 @@ fn the_greatest_comes_first_and_what_has_no_value_is_left_out() {
 
 #[test]
 fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
-    let mut requests = metric("dynamo_frontend_requests", Kind::Counter, &[5.0, 0.0, 0.0]);
+    let mut requests = metric("dynamo_frontend_requests", SeriesKind::Counter, &[5.0, 0.0, 0.0]);
     let values = |metric: &MetricReport| {
         let metrics = vec![metric.clone()];
         let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
@@ -82,9 +84,9 @@ fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
     // An endpoint has a row even without load.
     requests.series[2].endpoint_url = "http://idle/metrics".into();
     assert_eq!(values(&requests), [5.0, 0.0]);
-    let failures = metric("nv_inference_request_failure", Kind::Counter, &[0.0, 0.0]);
+    let failures = metric("nv_inference_request_failure", SeriesKind::Counter, &[0.0, 0.0]);
     assert_eq!(values(&failures), [0.0, 0.0]);
-    let waiting = metric("vllm:num_requests_waiting", Kind::Gauge, &[2.0, 0.0]);
+    let waiting = metric("vllm:num_requests_waiting", SeriesKind::Gauge, &[2.0, 0.0]);
     assert_eq!(values(&waiting), [2.0, 0.0]);
 }
 

@@ -32,7 +32,7 @@ fn mean(values: &[f64]) -> Measured {
 }
 
 fn percentile(values: &[f64], percent: f64) -> Measured {
-    let column = Column::of(Store::default(), values.iter().copied());
+    let column = Column::from_values(Store::default(), values.iter().copied());
     Measured::percentile(column, percent).unwrap()
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Extent {
 
 impl Extent {
     /// Returns that of values with weights; `None` without values.
-    pub(crate) fn of(values: impl Iterator<Item = (f64, u64)>) -> Option<Self> {
+    pub(crate) fn of_values(values: impl Iterator<Item = (f64, u64)>) -> Option<Self> {
         let of_one = |(value, weight)| Self { count: 1, weight, min: value, max: value };
         values.map(of_one).reduce(Self::and)
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn all_ranks(values: &[(f64, u64)]) -> Vec<f64> {
-        let Some(extent) = Extent::of(values.iter().copied()) else { return Vec::new() };
+        let Some(extent) = Extent::of_values(values.iter().copied()) else { return Vec::new() };
         at_ranks(|| values.iter().copied(), &extent, 0..extent.weight).into_values().collect()
     }
 
@@ -196,7 +196,7 @@ mod tests {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         let each_once = || values.iter().map(|value| (*value, 1));
-        let extent = Extent::of(each_once()).unwrap();
+        let extent = Extent::of_values(each_once()).unwrap();
         let last = extent.weight - 1;
         let ranks = [0, 1, last / 100, last / 10, last / 2, last / 2 + 1, last - last / 100, last];
         let found = at_ranks(each_once, &extent, ranks);
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn equal_values_need_no_division() {
         let values = || (0..2 * SORTED).map(|_| (7.0, 1));
-        let extent = Extent::of(values()).unwrap();
+        let extent = Extent::of_values(values()).unwrap();
         assert_eq!(at_ranks(values, &extent, [0, SORTED]), [(0, 7.0), (SORTED, 7.0)].into());
     }
 
@@ -225,7 +225,7 @@ mod tests {
         fn divided_spans_find_the_same(
             values in prop::collection::vec((any::<f64>(), 1..4_u64), 1..50),
         ) {
-            let Some(extent) = Extent::of(values.iter().copied()) else { return Ok(()) };
+            let Some(extent) = Extent::of_values(values.iter().copied()) else { return Ok(()) };
             let (low, high) = (key(extent.min), key(extent.max));
             let ranks = (0..extent.weight).collect();
             let mut spans = vec![Span { low, high, before: 0, count: extent.count, ranks }];

@@ -101,11 +101,11 @@ fn with_several_models_the_body_says_which() {
 
 #[test]
 fn servers_are_told_by_host_and_port() {
-    let of = |url| interner(&["m"]).server(url);
-    assert_eq!(of("http://[::1]:8000/v1").address.as_deref(), Some("::1"));
-    assert_eq!(of("https://example.org/x").port, Some(443));
-    assert_eq!(of("localhost:8000").port, Some(8000));
-    assert_eq!(of("http://").address, None);
+    let attributes_of = |url| interner(&["m"]).server(url);
+    assert_eq!(attributes_of("http://[::1]:8000/v1").address.as_deref(), Some("::1"));
+    assert_eq!(attributes_of("https://example.org/x").port, Some(443));
+    assert_eq!(attributes_of("localhost:8000").port, Some(8000));
+    assert_eq!(attributes_of("http://").address, None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::*;
 
 /// A value of the request with the random number `rank`.
 fn sample(value: f64, at: u64, rank: u64) -> Sample {
-    Sample { value, at, context: TraceContext::of(Uuid::from_u128(rank.into())) }
+    Sample { value, at, context: TraceContext::from_request_id(Uuid::from_u128(rank.into())) }
 }
 
 fn values(samples: &[Sample]) -> Vec<f64> {
@@ -110,7 +110,7 @@ fn exemplars_are_attached_once_unless_the_export_fails() {
     let attributes = [KeyValue::new("a", "x"), KeyValue::new("b", 1)];
     let slot = exemplars.slot(&spec(InstrumentKind::Histogram), &attributes);
     let other = exemplars.slot(&spec(InstrumentKind::Histogram), &attributes[..1]);
-    let context = TraceContext::of(Uuid::from_u128(77));
+    let context = TraceContext::from_request_id(Uuid::from_u128(77));
     Offers::now(context).offer(&slot, 1.5);
     Offers::now(context).offer(&other, 0.5);
     let mut message = histogram();
@@ -162,7 +162,7 @@ fn values_in_order(samples: &[Sample]) -> Vec<f64> {
 fn gauges_have_none() {
     let exemplars = Exemplars::new(false, false);
     let slot = exemplars.slot(&spec(InstrumentKind::Counter), &[]);
-    Offers::now(TraceContext::of(Uuid::from_u128(1))).offer(&slot, 1.0);
+    Offers::now(TraceContext::from_request_id(Uuid::from_u128(1))).offer(&slot, 1.0);
     let point = NumberDataPoint { time_unix_nano: u64::MAX, ..NumberDataPoint::default() };
     let message = exported(Data::Gauge(Gauge { data_points: vec![point] }));
     let mut same = message.clone();
@@ -175,7 +175,7 @@ fn offers_for_later_are_exemplars_once_redeemed() {
     let exemplars = Exemplars::new(false, false);
     let attributes = [KeyValue::new("a", "x"), KeyValue::new("b", 1)];
     let slot = exemplars.slot(&spec(InstrumentKind::Histogram), &attributes);
-    let mut offers = Offers::Later(TraceContext::of(Uuid::from_u128(5)), Vec::new());
+    let mut offers = Offers::Later(TraceContext::from_request_id(Uuid::from_u128(5)), Vec::new());
     for value in [1.1, 1.9, 0.2] {
         offers.offer(&slot, value);
     }

@@ -74,7 +74,7 @@ impl Expected {
         Self { spec, phase: None, part: Part::All, count: None, sum: None }
     }
 
-    fn of(definition: &Definition) -> Self {
+    fn from_definition(definition: &Definition) -> Self {
         Self::new(definition.into())
     }
 
@@ -195,7 +195,7 @@ fn of_agents(totals: AgentTotals, phase: PhaseKind) -> Vec<Expected> {
     ];
     let some = rows.into_iter().filter(|(_, count, _)| *count > 0);
     some.map(|(definition, count, sum)| {
-        let own = Expected::of(&definition).in_phase(phase);
+        let own = Expected::from_definition(&definition).in_phase(phase);
         Expected { count: Some(count), sum, ..own }
     })
     .collect()
@@ -215,7 +215,7 @@ fn of_row(row: &RowTotals, phase: PhaseKind) -> Option<Expected> {
 /// Returns the totals of an instrument of the GenAI conventions: those of its metric, and what it
 /// has of failed requests.
 fn of_gen_ai(gen_ai: &GenAi, totals: &PhaseTotals, phase: PhaseKind) -> Vec<Expected> {
-    let new = || Expected::of(gen_ai.definition).in_phase(phase);
+    let new = || Expected::from_definition(gen_ai.definition).in_phase(phase);
     let found = totals.rows.iter().find(|row| row.metric.tag == gen_ai.tag);
     let own = found.and_then(|row| of_row(row, phase));
     let zero = Some(Interval::exactly(0.0, 0.0));
@@ -253,7 +253,7 @@ fn of_durations(totals: &PhaseTotals, phase: PhaseKind) -> Vec<Expected> {
     some.map(|(part, count)| Expected {
         part,
         count: Some(count),
-        ..Expected::of(&metric::GEN_AI_CLIENT_INFERENCE_DURATION).in_phase(phase)
+        ..Expected::from_definition(&metric::GEN_AI_CLIENT_INFERENCE_DURATION).in_phase(phase)
     })
     .collect()
 }
@@ -267,14 +267,14 @@ fn of_health(health: &ClientHealth) -> Vec<Expected> {
     ];
     let mut all = Vec::new();
     for (definition, statistics) in times {
-        all.push(Expected::of(&definition).in_phase(PhaseKind::Warmup));
+        all.push(Expected::from_definition(&definition).in_phase(PhaseKind::Warmup));
         all.extend(statistics.map(|TimeStatistics { count, avg, .. }| {
             let sum = avg * count as f64 / 1e3;
-            let own = Expected::of(&definition).in_phase(PhaseKind::Profiling);
+            let own = Expected::from_definition(&definition).in_phase(PhaseKind::Profiling);
             Expected { count: Some(count), sum: Some(Interval::exactly(sum, sum)), ..own }
         }));
     }
-    let retries = Expected::of(&metric::AIPERF_CLIENT_RETRIES);
+    let retries = Expected::from_definition(&metric::AIPERF_CLIENT_RETRIES);
     all.push(retries.clone().in_phase(PhaseKind::Warmup));
     all.extend(health.retries.map(|count| {
         let sum = Some(Interval::between(count, count));
@@ -296,7 +296,9 @@ pub(in crate::telemetry) fn of_client(
     let spilled = (metric::AIPERF_CLIENT_QUEUE_SPILLED, Some(spilled));
     let all = [spilled, (metric::AIPERF_CLIENT_TRACES_LOST, lost)];
     let known = all.into_iter().filter(|(_, sum)| sum.is_some());
-    known.map(|(definition, sum)| Expected { sum, ..Expected::of(&definition) }).collect()
+    known
+        .map(|(definition, sum)| Expected { sum, ..Expected::from_definition(&definition) })
+        .collect()
 }
 
 /// Returns the totals of `aiperf.timing.*` for `phases` that have ended.
@@ -312,7 +314,7 @@ pub(in crate::telemetry) fn of_phases(phases: &[PhaseStats]) -> Vec<Expected> {
             // Differences below a tolerance are not exported.
             let magnitude = values().map(|value| value.abs().max(1.0)).sum();
             let sum = Some(Interval::exactly(values().sum(), magnitude));
-            all.push(Expected { sum, ..Expected::of(definition).in_phase(phase) });
+            all.push(Expected { sum, ..Expected::from_definition(definition).in_phase(phase) });
         }
     }
     all

@@ -146,9 +146,10 @@ fn an_unexpected_instrument_is_found() {
 #[test]
 fn sums_may_differ_by_rounding_only() {
     let expected = measured(vec![row(tag::REQUEST_COUNT, None, 1000.0)], 0);
-    let of = |value| differences(&expected, vec![sum("aiperf.request_count", value, true)]);
-    assert!(of(1_000.000_000_5).is_empty());
-    assert_one(&of(1_000.000_002), "instead of 1000");
+    let differences_with =
+        |value| differences(&expected, vec![sum("aiperf.request_count", value, true)]);
+    assert!(differences_with(1_000.000_000_5).is_empty());
+    assert_one(&differences_with(1_000.000_002), "instead of 1000");
     // A counter without increments is not exported.
     assert!(differences(&measured(vec![row(tag::REQUEST_COUNT, None, 0.0)], 0), vec![]).is_empty());
 }

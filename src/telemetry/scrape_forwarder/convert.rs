@@ -91,7 +91,7 @@ pub(super) fn convert(
             _ => None,
         };
         let beside = base.and_then(|base| created.get(base).copied());
-        let starts = Starts::of(exposition, samples, beside, time);
+        let starts = Starts::at_scrape(exposition, samples, beside, time);
         let mut converter = FamilyConverter {
             exposition,
             family,
@@ -112,7 +112,7 @@ pub(super) fn convert(
 struct Starts<'e>(HashMap<Vec<(&'e str, &'e str)>, u64>);
 
 impl<'e> Starts<'e> {
-    fn of<'a>(
+    fn at_scrape<'a>(
         exposition: &'e Exposition<'a>,
         own: &Samples<'e, 'a>,
         beside: Option<&Samples<'e, 'a>>,
@@ -302,7 +302,7 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
                 metadata: vec![text("prometheus.type", self.family.metric_type.as_str())],
                 data: Some(data(points)),
             };
-            if let Some(translated) = self.translation.and_then(|names| names.of(&metric)) {
+            if let Some(translated) = self.translation.and_then(|names| names.translate(&metric)) {
                 let scope = self
                     .packer
                     .scope(Scope { scope: protobuf::scope(), schema_url: SCHEMA_URL.to_owned() });

@@ -18,7 +18,7 @@ struct Convention {
     name: &'static str,
     description: &'static str,
     unit: &'static str,
-    kind: Kind,
+    kind: InstrumentKind,
     /// The fields that it is made of, with the factor for its unit and an attribute, if any.
     fields: &'static [Source],
 }
@@ -27,7 +27,7 @@ struct Convention {
 type Source = (&'static str, f64, Option<(&'static str, &'static str)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum InstrumentKind {
     Gauge,
     Counter,
     UpDownCounter,
@@ -41,28 +41,28 @@ static CONVENTIONS: &[Convention] = &[
         name: "hw.power",
         description: "Instantaneous power consumed by the component.",
         unit: "W",
-        kind: Kind::Gauge,
+        kind: InstrumentKind::Gauge,
         fields: &[("nvidia_power_usage", 1.0, None), ("amd_power", 1.0, None)],
     },
     Convention {
         name: "hw.energy",
         description: "Energy consumed by the component.",
         unit: "J",
-        kind: Kind::Counter,
+        kind: InstrumentKind::Counter,
         fields: &[("nvidia_energy_consumption", 1e6, None), ("amd_energy_consumption", 1e6, None)],
     },
     Convention {
         name: "hw.temperature",
         description: "Temperature in degrees Celsius.",
         unit: "Cel",
-        kind: Kind::Gauge,
+        kind: InstrumentKind::Gauge,
         fields: &[("nvidia_temperature", 1.0, None), ("amd_temperature", 1.0, None)],
     },
     Convention {
         name: "hw.gpu.utilization",
         description: "Fraction of time spent in a specific task.",
         unit: "1",
-        kind: Kind::Gauge,
+        kind: InstrumentKind::Gauge,
         fields: &[
             ("nvidia_gpu_utilization", 0.01, Some((TASK, "general"))),
             ("amd_gfx_activity", 0.01, Some((TASK, "general"))),
@@ -74,14 +74,14 @@ static CONVENTIONS: &[Convention] = &[
         name: "hw.gpu.memory.usage",
         description: "GPU memory used.",
         unit: "By",
-        kind: Kind::UpDownCounter,
+        kind: InstrumentKind::UpDownCounter,
         fields: &[("nvidia_memory_used", 1e9, None), ("amd_memory_used", 1e9, None)],
     },
     Convention {
         name: "hw.errors",
         description: "Number of errors encountered by the component.",
         unit: "{error}",
-        kind: Kind::Counter,
+        kind: InstrumentKind::Counter,
         fields: &[("amd_ecc_uncorrectable", 1.0, Some(("error.type", "uncorrected")))],
     },
 ];
@@ -110,11 +110,11 @@ impl Convention {
         let data_points: Vec<NumberDataPoint> = points.collect();
         let data = match self.kind {
             _ if data_points.is_empty() => return None,
-            Kind::Gauge => Data::Gauge(Gauge { data_points }),
-            Kind::Counter | Kind::UpDownCounter => Data::Sum(Sum {
+            InstrumentKind::Gauge => Data::Gauge(Gauge { data_points }),
+            InstrumentKind::Counter | InstrumentKind::UpDownCounter => Data::Sum(Sum {
                 data_points,
                 aggregation_temporality: AggregationTemporality::Cumulative as i32,
-                is_monotonic: self.kind == Kind::Counter,
+                is_monotonic: self.kind == InstrumentKind::Counter,
             }),
         };
         Some(Metric {

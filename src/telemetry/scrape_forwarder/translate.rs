@@ -47,7 +47,7 @@ fn definition(name: &str) -> Option<&'static Definition> {
 impl Translation {
     /// Returns the histogram `metric` of a server under the name of the conventions, if they have
     /// one.
-    pub(super) fn of(&self, metric: &Metric) -> Option<Metric> {
+    pub(super) fn translate(&self, metric: &Metric) -> Option<Metric> {
         let definition = definition(&metric.name)?;
         let Some(Data::Histogram(mut histogram)) = metric.data.clone() else { return None };
         for point in &mut histogram.data_points {

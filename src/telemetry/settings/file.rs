@@ -78,11 +78,11 @@ impl Declared {
             name: NAME,
             reason: format!("{}: {reason}", path.display()),
         };
-        Self::of(&text, given).map(Some).map_err(refused)
+        Self::parse(&text, given).map(Some).map_err(refused)
     }
 
     /// Parses the content of a file. Errors name places in it, but do not quote values.
-    pub(super) fn of(text: &str, given: Environment<'_>) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, given: Environment<'_>) -> Result<Self, String> {
         let written = node::parsed(text)?;
         check_version(&written)?;
         let document = written.substituted(given)?;

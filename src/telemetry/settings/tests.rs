@@ -238,7 +238,7 @@ fn variables_turn_off_what_variables_turned_on() {
 #[test]
 fn the_kind_of_histograms_is_the_flags_else_the_variables() {
     const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
-    let of = |flag, value: &str| {
+    let settings_with = |flag, value: &str| {
         let url = Some("c:4317".to_owned());
         let config =
             Config { url: url.map(Secret::new), exponential_histograms: flag, ..Config::default() };
@@ -257,10 +257,10 @@ fn the_kind_of_histograms_is_the_flags_else_the_variables() {
         (Some(false), exponential, false),
         (Some(true), explicit, true),
     ] {
-        assert_eq!(of(flag, value).ok(), Some(wanted), "{flag:?} {value:?}");
+        assert_eq!(settings_with(flag, value).ok(), Some(wanted), "{flag:?} {value:?}");
     }
     assert!(
-        of(None, "exponential")
+        settings_with(None, "exponential")
             .err()
             .unwrap()
             .to_string()
@@ -325,17 +325,20 @@ fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
     let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318/otlp/");
     let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4318/t");
     let metrics = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics:4318/m");
-    let of = |variables: &[(&str, &str)]| traces(None, variables);
-    assert_eq!(of(&[base]), ("http://base:4318/otlp/v1/traces".into(), Protocol::Http, true));
-    assert_eq!(of(&[base, own]), ("http://traces:4318/t".into(), Protocol::Http, false));
-    assert_eq!(of(&[own]), ("http://traces:4318/t".into(), Protocol::Http, false));
+    let traces_with = |variables: &[(&str, &str)]| traces(None, variables);
+    assert_eq!(
+        traces_with(&[base]),
+        ("http://base:4318/otlp/v1/traces".into(), Protocol::Http, true)
+    );
+    assert_eq!(traces_with(&[base, own]), ("http://traces:4318/t".into(), Protocol::Http, false));
+    assert_eq!(traces_with(&[own]), ("http://traces:4318/t".into(), Protocol::Http, false));
     let flag = Some("http://flag:4317");
     assert_eq!(traces(flag, &[base, own]), ("http://flag:4317/".into(), Protocol::Grpc, true));
     let grpc = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc");
     let plain = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318");
-    assert_eq!(of(&[plain, grpc]), ("http://base:4318/".into(), Protocol::Grpc, false));
+    assert_eq!(traces_with(&[plain, grpc]), ("http://base:4318/".into(), Protocol::Grpc, false));
     let slow = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "30000");
-    assert!(!of(&[base, slow]).2, "a channel has one timeout");
+    assert!(!traces_with(&[base, slow]).2, "a channel has one timeout");
 
     // Settings for metrics alone do not apply to traces.
     let refused = Settings::resolve(
@@ -477,16 +480,16 @@ fn headers_for_metrics_replace_the_others() {
 
 #[test]
 fn standard_times_are_milliseconds_and_ours_come_first() {
-    let of = |variables: &[(&str, &str)]| {
+    let settings_with = |variables: &[(&str, &str)]| {
         let settings = resolve(Some("http://c:4317"), variables).unwrap();
         (settings.interval, settings.destination.unwrap().timeout)
     };
     let seconds = Duration::from_secs_f64;
-    assert_eq!(of(&[]), (seconds(2.0), seconds(10.0)));
+    assert_eq!(settings_with(&[]), (seconds(2.0), seconds(10.0)));
     let standard = [("OTEL_METRIC_EXPORT_INTERVAL", "500"), ("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")];
-    assert_eq!(of(&standard), (seconds(0.5), seconds(1.5)));
+    assert_eq!(settings_with(&standard), (seconds(0.5), seconds(1.5)));
     let ours = [standard[0], standard[1], ("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", "2")];
-    assert_eq!(of(&ours), (seconds(2.0), seconds(1.5)));
+    assert_eq!(settings_with(&ours), (seconds(2.0), seconds(1.5)));
     assert!(complaint(Some("c:1"), &[("OTEL_METRIC_EXPORT_INTERVAL", "2s")]).contains("number"));
 }
 

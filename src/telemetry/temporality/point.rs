@@ -44,7 +44,7 @@ pub(super) trait Point {
     fn total(&self) -> Total;
 
     /// Returns `total` as a point of this type; `None` if it has another.
-    fn of(total: &Total) -> Option<&Self>;
+    fn from_total(total: &Total) -> Option<&Self>;
 
     /// Subtracts earlier totals, unless the series has restarted since.
     fn subtract(&mut self, before: &Self) -> Change;
@@ -78,7 +78,7 @@ impl Point for NumberDataPoint {
         Total::Number(Self { attributes: Vec::new(), exemplars: Vec::new(), ..*self })
     }
 
-    fn of(total: &Total) -> Option<&Self> {
+    fn from_total(total: &Total) -> Option<&Self> {
         if let Total::Number(point) = total { Some(point) } else { None }
     }
 
@@ -121,7 +121,7 @@ impl Point for HistogramDataPoint {
         })
     }
 
-    fn of(total: &Total) -> Option<&Self> {
+    fn from_total(total: &Total) -> Option<&Self> {
         if let Total::Explicit(point) = total { Some(point) } else { None }
     }
 
@@ -160,12 +160,12 @@ impl Point for ExponentialHistogramDataPoint {
         })
     }
 
-    fn of(total: &Total) -> Option<&Self> {
+    fn from_total(total: &Total) -> Option<&Self> {
         if let Total::Exponential(point) = total { Some(point) } else { None }
     }
 
     fn subtract(&mut self, before: &Self) -> Change {
-        let Some(earlier) = Coarse::of(before, self.scale, self.zero_threshold) else {
+        let Some(earlier) = Coarse::downscaled(before, self.scale, self.zero_threshold) else {
             return Change::Restarted;
         };
         let positive = without(self.positive.as_ref(), &earlier.positive);
@@ -209,7 +209,11 @@ struct Coarse {
 
 impl Coarse {
     /// Returns `None` if `scale` is finer than that of `point`, or `zero_threshold` narrower.
-    fn of(point: &ExponentialHistogramDataPoint, scale: i32, zero_threshold: f64) -> Option<Self> {
+    fn downscaled(
+        point: &ExponentialHistogramDataPoint,
+        scale: i32,
+        zero_threshold: f64,
+    ) -> Option<Self> {
         let shift = u32::try_from(point.scale.checked_sub(scale)?).ok()?;
         if zero_threshold < point.zero_threshold {
             return None;

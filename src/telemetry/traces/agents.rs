@@ -21,7 +21,7 @@ const FIRST_TOOL: usize = 16;
 
 /// Returns the spans of an agent in a sampled trace, which has the given `tracestate` and the `phase`
 /// as a link.
-pub(super) fn of(agent: &Agent, is_random: bool, state: &str, phase: Link) -> Vec<Span> {
+pub(super) fn agent_spans(agent: &Agent, is_random: bool, state: &str, phase: Link) -> Vec<Span> {
     let flags = TraceFlags { is_sampled: true, is_random };
     let own = agent.context();
     let span = |name: String, span_id: [u8; 8], (start, end): (u64, u64)| Span {

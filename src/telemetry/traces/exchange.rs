@@ -274,19 +274,19 @@ mod tests {
 
     #[test]
     fn the_newest_conventions_have_whole_numbers_and_the_level_of_reasoning() {
-        let of = |body: &Value, conventions, key: &str| {
+        let text_of = |body: &Value, conventions, key: &str| {
             let all = Asked::read(body.to_string().as_bytes()).attributes(conventions);
             all.into_iter().find(|pair| pair.key.as_str() == key).map(|pair| pair.value)
         };
         let (top_k, level) = ("gen_ai.request.top_k", "gen_ai.request.reasoning.level");
         let chat = json!({"top_k": 40, "reasoning_effort": "low"});
-        assert_eq!(of(&chat, Conventions::V1_41, top_k), Some(40.0.into()));
-        assert_eq!(of(&chat, Conventions::Both, top_k), Some(40.0.into()));
-        assert_eq!(of(&chat, Conventions::Latest, top_k), Some(40_i64.into()));
-        assert_eq!(of(&chat, Conventions::V1_41, level), None);
-        assert_eq!(of(&chat, Conventions::Both, level), Some("low".into()));
+        assert_eq!(text_of(&chat, Conventions::V1_41, top_k), Some(40.0.into()));
+        assert_eq!(text_of(&chat, Conventions::Both, top_k), Some(40.0.into()));
+        assert_eq!(text_of(&chat, Conventions::Latest, top_k), Some(40_i64.into()));
+        assert_eq!(text_of(&chat, Conventions::V1_41, level), None);
+        assert_eq!(text_of(&chat, Conventions::Both, level), Some("low".into()));
         let responses = json!({"reasoning": {"effort": "high"}});
-        assert_eq!(of(&responses, Conventions::Latest, level), Some("high".into()));
+        assert_eq!(text_of(&responses, Conventions::Latest, level), Some("high".into()));
     }
 
     #[test]

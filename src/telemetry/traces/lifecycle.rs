@@ -38,7 +38,7 @@ impl Lifecycle {
     /// of a run have in common.
     pub(in crate::telemetry) fn start(identity: &Identity, parent: Option<Parent>) -> Self {
         let trace_id = parent.as_ref().map_or(*identity.benchmark_id.as_bytes(), |of| of.trace_id);
-        let context = TraceContext { trace_id, ..TraceContext::of(Uuid::new_v4()) };
+        let context = TraceContext { trace_id, ..TraceContext::from_request_id(Uuid::new_v4()) };
         let (clock, load) = (identity.clock, identity.info.load.clone());
         let phases = identity.phases.clone();
         Self { context, parent, clock, started: Clock::now(), load, phases }

@@ -40,7 +40,7 @@ pub(super) struct Context<'a> {
 }
 
 /// Returns the spans of a request, beginning with that of the whole request.
-pub(super) fn of(
+pub(super) fn request_spans(
     measured: &MeasuredRecord,
     interner: &mut Interner,
     context: &Context<'_>,

@@ -137,7 +137,7 @@ fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
         api: Some("chat_completions"),
         conventions: Conventions::V1_41,
     };
-    let trace = Item::new(&spans::of(&measured, &mut interner, &context), 1);
+    let trace = Item::new(&spans::request_spans(&measured, &mut interner, &context), 1);
     let head =
         Head::new((&opentelemetry_sdk::Resource::builder_empty().build(), Conventions::default()));
     let request = head.request(&[trace]);

@@ -17,7 +17,7 @@ const ID_BITS: u32 = 18;
 pub(super) struct Hash(u64);
 
 impl Hash {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in bytes {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

@@ -47,7 +47,7 @@ pub struct ResponseHead<'a> {
 impl<'a> ResponseHead<'a> {
     /// Returns the head of a successful response with these headers.
     #[cfg(test)]
-    pub(in crate::transport) const fn of(headers: &'a [Header<'a>]) -> Self {
+    pub(in crate::transport) const fn from_headers(headers: &'a [Header<'a>]) -> Self {
         Self { status: 200, reason: "OK", headers }
     }
 

@@ -231,14 +231,14 @@ fn description(settings: Settings) -> RunDescription {
         }),
         cli_command: "aiperf profile --model m --streaming".to_owned(),
         random_seed: Some(7),
-        ..RunDescription::of(EndpointType::CHAT)
+        ..RunDescription::for_endpoint_type(EndpointType::CHAT)
     }
 }
 
 fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
     let turn = Turn { max_tokens: Some(10), input_tokens: Some(50), ..Turn::default() };
     let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
-    let dataset = Dataset::of(vec![conversation.clone(), conversation]);
+    let dataset = Dataset::from_conversations(vec![conversation.clone(), conversation]);
     let config = endpoint::Config::new(EndpointType::CHAT, true);
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     let measurer = Measurer::new(

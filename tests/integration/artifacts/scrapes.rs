@@ -10,7 +10,7 @@ use aiperf::artifacts::server_metrics::{Formats, ScrapeLines};
 use aiperf::artifacts::{ArtifactError, ArtifactSet, ExportLevel};
 use aiperf::console::{self, Style};
 use aiperf::schedule::PhaseKind;
-use aiperf::server_family::Kind;
+use aiperf::server_family::SeriesKind;
 use aiperf::server_metrics::exposition::{Exposition, Format};
 use aiperf::server_metrics::report::{self, ServerMetrics, Window, Windows};
 use aiperf::server_metrics::snapshot::Snapshot;
@@ -117,7 +117,7 @@ impl ServedRun {
             let fetch = &fetches[number];
             let is_duplicate = number > 0 && fetches[number - 1].body == fetch.body;
             let exposition = Exposition::parse(fetch.body.as_bytes(), Format::Text).unwrap();
-            let snapshot = Snapshot::of(&exposition);
+            let snapshot = Snapshot::from_exposition(&exposition);
             let times = fetch.times();
             if is_duplicate {
                 store.repeat(index, times);
@@ -462,13 +462,13 @@ fn the_table_says_what_it_is_of() {
     assert_eq!(value("concurrency"), "4");
     assert_eq!(value("request_rate"), "10.0");
     assert_eq!(value("endpoint_urls"), "[\"http://127.0.0.1:8801/metrics\"]");
-    let of = |kinds: &[Kind]| {
+    let of = |kinds: &[SeriesKind]| {
         metrics.report.metrics.iter().filter(|metric| kinds.contains(&metric.kind)).count()
     };
     let types: Value = serde_json::from_str(&value("metric_type_counts")).unwrap();
-    assert_eq!(types["gauge"], of(&[Kind::Gauge, Kind::Info]));
-    assert_eq!(types["counter"], of(&[Kind::Counter]));
-    assert_eq!(types["histogram"], of(&[Kind::Histogram]));
+    assert_eq!(types["gauge"], of(&[SeriesKind::Gauge, SeriesKind::Info]));
+    assert_eq!(types["counter"], of(&[SeriesKind::Counter]));
+    assert_eq!(types["histogram"], of(&[SeriesKind::Histogram]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
 use aiperf::artifacts::{ArtifactError, ExportLevel, rebuild};
 use aiperf::redact::ShownUrl;
-use aiperf::server_family::Kind;
+use aiperf::server_family::SeriesKind;
 use aiperf::server_metrics::FetchTimes;
 use aiperf::server_metrics::exposition::{Exposition, Format};
 use aiperf::server_metrics::report::{
@@ -107,10 +107,15 @@ fn series(endpoint_url: &str, labels: &[(&str, &str)], stats: Stats) -> SeriesRe
     SeriesReport { endpoint_url: endpoint_url.into(), labels: labels.collect(), stats }
 }
 
-fn metric(name: &str, kind: Kind, unit: Option<&str>, series: Vec<SeriesReport>) -> MetricReport {
+fn metric(
+    name: &str,
+    kind: SeriesKind,
+    unit: Option<&str>,
+    series: Vec<SeriesReport>,
+) -> MetricReport {
     let description = match kind {
         // Characters that end a section, start a formula or end a cell if they are not escaped.
-        Kind::Unknown => "=cmd|' /C calc'!A0\n\n\"quoted\", and, more\r\nlines",
+        SeriesKind::Unknown => "=cmd|' /C calc'!A0\n\n\"quoted\", and, more\r\nlines",
         _ => "Something in words.",
     };
     let unit = unit.map(Arc::from);
@@ -147,19 +152,19 @@ fn metrics() -> Vec<MetricReport> {
     ];
     let config = [("block_size", "16"), ("cache_dtype", "auto"), ("expression", "=1+1")];
     vec![
-        metric("dynamo_component_inflight_requests", Kind::Gauge, Some("requests"), running),
-        metric("dynamo_component_request_bytes", Kind::Counter, Some("bytes"), bytes),
-        metric("dynamo_component_requests", Kind::Counter, Some("requests"), requests),
-        metric("dynamo_frontend_output_tokens", Kind::Counter, Some("tokens"), tokens),
-        metric("odd", Kind::Unknown, None, vec![series(FIRST, &[], gauge(-2.0, 3.0))]),
-        metric("quantiles", Kind::Summary, None, vec![series(FIRST, &model, summary())]),
+        metric("dynamo_component_inflight_requests", SeriesKind::Gauge, Some("requests"), running),
+        metric("dynamo_component_request_bytes", SeriesKind::Counter, Some("bytes"), bytes),
+        metric("dynamo_component_requests", SeriesKind::Counter, Some("requests"), requests),
+        metric("dynamo_frontend_output_tokens", SeriesKind::Counter, Some("tokens"), tokens),
+        metric("odd", SeriesKind::Unknown, None, vec![series(FIRST, &[], gauge(-2.0, 3.0))]),
+        metric("quantiles", SeriesKind::Summary, None, vec![series(FIRST, &model, summary())]),
         metric(
             "vllm:cache_config_info",
-            Kind::Info,
+            SeriesKind::Info,
             None,
             vec![series(FIRST, &config, constant())],
         ),
-        metric("vllm:e2e_request_latency_seconds", Kind::Histogram, Some("seconds"), lengths),
+        metric("vllm:e2e_request_latency_seconds", SeriesKind::Histogram, Some("seconds"), lengths),
     ]
 }
 
@@ -183,7 +188,7 @@ fn server_metrics() -> ServerMetrics {
         warmup: Some(Window { start_ns: START - SLICE, end_ns: START - 1 }),
         profiling: Some(Window { start_ns: START, end_ns: START + 11 * SLICE }),
     };
-    let warmup = metric("up", Kind::Gauge, None, vec![series(FIRST, &[], gauge(1.0, 1.0))]);
+    let warmup = metric("up", SeriesKind::Gauge, None, vec![series(FIRST, &[], gauge(1.0, 1.0))]);
     let report = ServerMetricsReport {
         summary: Summary {
             endpoints_configured: urls.clone(),
@@ -262,7 +267,7 @@ fn of_captures(names: &[&str]) -> ServerMetrics {
                 first_byte_ns: at("first_byte_ns"),
                 last_byte_ns: at("last_byte_ns"),
             };
-            store.push(endpoint, times, &Snapshot::of(&exposition));
+            store.push(endpoint, times, &Snapshot::from_exposition(&exposition));
         }
     }
     let scrapes = &captures[0];

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use aiperf::artifacts::{ArtifactSet, ExportLevel, rebuild};
-use aiperf::metrics::metric::Kind;
+use aiperf::metrics::metric::MetricKind;
 use aiperf::units::{Clock, Nanos};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor, Row, RowAccessor};
@@ -79,7 +79,8 @@ fn the_file_says_what_it_is_of() {
     for result in &report.results {
         let kept = value(&format!("aiperf.metric.{}", result.metric.tag));
         // The metrics of each request can be computed from the rows.
-        let is_of_requests = matches!(result.metric.kind, Kind::Record(_) | Kind::RecordList(_));
+        let is_of_requests =
+            matches!(result.metric.kind, MetricKind::Record(_) | MetricKind::RecordList(_));
         assert_eq!(kept.is_some(), !is_of_requests, "{}", result.metric.tag);
         if let Some(kept) = kept {
             let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();

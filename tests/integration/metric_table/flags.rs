@@ -223,7 +223,7 @@ fn an_objective_is_a_floor_where_larger_is_better() {
         count.unwrap().stats.avg
     };
     for metric in Registry::catalogue() {
-        if !matches!(metric.kind, aiperf::metrics::metric::Kind::Record(_))
+        if !matches!(metric.kind, aiperf::metrics::metric::MetricKind::Record(_))
             || !metric.is_exported(false)
             || metric.flags.intersects(
                 Flag::ERROR_ONLY
@@ -304,7 +304,11 @@ fn each_group_has_a_table_with_its_title() {
 fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Settings) -> RunReport {
     RunReport {
         coverage: None,
-        run: RunDescription { streaming: true, settings, ..RunDescription::of(EndpointType::CHAT) },
+        run: RunDescription {
+            streaming: true,
+            settings,
+            ..RunDescription::for_endpoint_type(EndpointType::CHAT)
+        },
         outcome: RunOutcome::default(),
         results,
         bases: Vec::new(),

@@ -88,7 +88,7 @@ impl Load {
         };
         let conversations = self.conversations.unwrap_or_else(|| vec![conversation()]);
         let count = conversations.len();
-        let dataset = Arc::new(Dataset::of(conversations));
+        let dataset = Arc::new(Dataset::from_conversations(conversations));
         let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
         let workload = Workload::new(
             dataset,

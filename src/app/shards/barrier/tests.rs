@@ -3,13 +3,13 @@ use super::*;
 const SECOND: Nanos = Nanos(1_000_000_000);
 const TIMEOUT: Nanos = Nanos(60_000_000_000);
 
-struct Place {
+struct TestBarrier {
     directory: tempfile::TempDir,
     settings: Uuid,
     attempt: Option<String>,
 }
 
-impl Place {
+impl TestBarrier {
     fn new(attempt: Option<&str>) -> Self {
         let attempt = attempt.map(ToOwned::to_owned);
         Self { directory: tempfile::tempdir().unwrap(), settings: Uuid::new_v4(), attempt }
@@ -56,7 +56,7 @@ fn error(barrier: &mut Barrier, waited: Nanos) -> String {
 
 #[test]
 fn all_read_the_same_start_once_all_are_ready() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let mut shards = place.shards(4);
     assert_eq!(rounds(&mut shards[..3], Nanos::ZERO), [None, None, None]);
     assert_eq!(shards[0].missing, [3]);
@@ -82,13 +82,13 @@ fn all_read_the_same_start_once_all_are_ready() {
 
 #[test]
 fn a_single_shard_waits_for_nobody() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     assert!(place.shard(0, 1).step(Nanos::ZERO).unwrap().is_some());
 }
 
 #[test]
 fn those_that_are_ready_start_after_the_timeout() {
-    let place = Place::new(Some("job 1"));
+    let place = TestBarrier::new(Some("job 1"));
     let mut shards = place.shards(4);
     assert_eq!(rounds(&mut shards[..2], Nanos(TIMEOUT.0 - 1)), [None, None]);
     // Shard 1 was the first, and has waited long enough.
@@ -106,10 +106,10 @@ fn those_that_are_ready_start_after_the_timeout() {
 
 #[test]
 fn without_others_or_without_the_first_nothing_starts() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let alone = error(&mut place.shard(0, 4), TIMEOUT);
     assert!(alone.contains("none of the other 3 shards"), "{alone}");
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let mut second = place.shard(1, 4);
     assert_eq!(second.step(TIMEOUT).unwrap(), None);
     let headless = error(&mut second, TIMEOUT + GRACE);
@@ -120,7 +120,7 @@ fn without_others_or_without_the_first_nothing_starts() {
 fn what_an_earlier_run_left_counts_for_nothing() {
     // Killed after the agreement, and requeued: with the attempt's name, and without any.
     for attempts in [["job 1, restart 0", "job 1, restart 1"].map(Some), [None, None]] {
-        let mut place = Place::new(attempts[0]);
+        let mut place = TestBarrier::new(attempts[0]);
         let first = rounds(&mut place.shards(3), Nanos::ZERO)[0].clone().unwrap();
         place.attempt = attempts[1].map(ToOwned::to_owned);
         let mut again = place.shards(3);
@@ -138,7 +138,7 @@ fn what_an_earlier_run_left_counts_for_nothing() {
 /// Without an attempt's name a late shard cannot tell the start of its run from that of an earlier one.
 #[test]
 fn a_late_shard_without_a_name_of_the_attempt_gives_up_in_the_end() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let mut shards = place.shards(3);
     assert_eq!(rounds(&mut shards[..2], Nanos::ZERO), [None, None]);
     assert!(rounds(&mut shards[..2], TIMEOUT).iter().all(Option::is_some));
@@ -152,7 +152,7 @@ fn a_late_shard_without_a_name_of_the_attempt_gives_up_in_the_end() {
 
 #[test]
 fn other_settings_are_another_run() {
-    let mut place = Place::new(None);
+    let mut place = TestBarrier::new(None);
     let mut first = place.shard(0, 2);
     place.settings = Uuid::new_v4();
     let mut second = place.shard(1, 2);
@@ -168,7 +168,7 @@ fn other_settings_are_another_run() {
 /// As the pod that replaces a killed one of a Kubernetes Job, which does not name the attempt.
 #[test]
 fn a_restarted_shard_does_not_wait_for_those_that_send() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let mut shards = place.shards(2);
     let agreed = rounds(&mut shards, Nanos::ZERO).remove(1).unwrap();
     let mut restarted = place.shard(1, 2);
@@ -188,7 +188,7 @@ fn a_restarted_shard_does_not_wait_for_those_that_send() {
 
 #[test]
 fn a_restarted_first_shard_does_not_join_those_that_send() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let mut shards = place.shards(2);
     let agreed = rounds(&mut shards, Nanos::ZERO).remove(1).unwrap();
     let mut restarted = place.shard(0, 2);
@@ -206,7 +206,7 @@ fn a_restarted_first_shard_does_not_join_those_that_send() {
 
 #[test]
 fn an_interrupted_shard_is_not_counted_on() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let mut first = place.shard(0, 2);
     first.step(Nanos::ZERO).unwrap();
     let second = place.shard(1, 2);
@@ -228,7 +228,7 @@ fn an_interrupted_shard_is_not_counted_on() {
 
 #[test]
 fn clocks_that_differ_are_a_warning_of_the_first_shard() {
-    let place = Place::new(None);
+    let place = TestBarrier::new(None);
     let mut shards = place.shards(3);
     let agreed = rounds(&mut shards, Nanos::ZERO).remove(0).unwrap();
     let ahead = ClockOffset { ahead_ms: 350.0, error_ms: 6.0 };

@@ -32,12 +32,12 @@ fn percentiles([p50, p90, p95, p99]: [f64; 4]) -> [f64; 9] {
 
 fn written(stats: Stats, labels: &Value) -> Value {
     let url: ShownUrl = URL.into();
-    let ids = EndpointIds::of(std::slice::from_ref(&url));
+    let ids = EndpointIds::from_urls(std::slice::from_ref(&url));
     let labels = labels.as_object().unwrap();
     let labels =
         labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().unwrap().into()));
     let series = SeriesReport { endpoint_url: url, labels: labels.collect(), stats };
-    serde_json::to_value(Series::of(Kind::Gauge, &series, &ids)).unwrap()
+    serde_json::to_value(Series::new(SeriesKind::Gauge, &series, &ids)).unwrap()
 }
 
 /// The numbers of the examples, entered by hand, reproduce the examples.

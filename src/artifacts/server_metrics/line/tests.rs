@@ -78,7 +78,7 @@ fn lines_are_those_of_aiperf_and_say_once_what_families_are() {
     let [first, second] = [(&before, body(0, 0, (0, 0.0))), (&during, body(1, 24, (3, 0.093)))]
         .map(|(fetch, body)| {
             let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-            fetch.line(&mut writer, &Snapshot::of(&exposition))
+            fetch.line(&mut writer, &Snapshot::from_exposition(&exposition))
         });
     let families = r#","families":{"vllm:num_requests_running":{"type":"gauge","description":"Running \"now\"."},"vllm:generation_tokens":{"type":"counter"},"vllm:ttft_seconds":{"type":"histogram","unit":"seconds"}}}"#;
     assert_eq!(first, format!("{}{families}\n", &AIPERF[0][..AIPERF[0].len() - 1]));
@@ -106,7 +106,7 @@ fn a_family_that_changes_its_type_says_so_again() {
     let lines = ["gauge", "counter", "counter"].map(|kind| {
         let body = format!("# TYPE a {kind}\na 1\n");
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-        fetch.line(&mut writer, &Snapshot::of(&exposition))
+        fetch.line(&mut writer, &Snapshot::from_exposition(&exposition))
     });
     assert!(lines[1].ends_with(",\"families\":{\"a\":{\"type\":\"counter\"}}}\n"));
     assert!(!lines[2].contains("families"));
@@ -114,14 +114,14 @@ fn a_family_that_changes_its_type_says_so_again() {
     let kinds = lines
         .each_ref()
         .map(|line| reader.read(line.as_bytes()).unwrap().snapshot.families[0].kind);
-    assert_eq!(kinds, [Kind::Gauge, Kind::Counter, Kind::Counter]);
+    assert_eq!(kinds, [SeriesKind::Gauge, SeriesKind::Counter, SeriesKind::Counter]);
 }
 
 #[test]
 fn two_families_of_one_name_have_a_key_each() {
     let body = "# TYPE x gauge\nx 1\n# TYPE x_total counter\nx_total 2\n";
     let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
-    let snapshot = Snapshot::of(&exposition);
+    let snapshot = Snapshot::from_exposition(&exposition);
     let line = Fetch::new([1, 2, 3], None).line(&mut LineWriter::default(), &snapshot);
     assert!(line.contains(r#""metrics":{"x":[{"value":1.0}],"x (counter)":[{"value":2.0}]}"#));
     let said = r#""x (counter)":{"type":"counter","name":"x"}"#;
@@ -180,22 +180,22 @@ fn named(most: usize) -> impl Strategy<Value = Vec<(Cow<'static, str>, f64)>> {
     })
 }
 
-fn value(kind: Kind) -> BoxedStrategy<Value<'static>> {
+fn value(kind: SeriesKind) -> BoxedStrategy<Value<'static>> {
     match kind {
-        Kind::Histogram => (named(6), number(), number())
+        SeriesKind::Histogram => (named(6), number(), number())
             .prop_map(|(mut buckets, sum, count)| {
                 buckets.push(("+Inf".into(), count));
                 Value::Histogram { buckets, sum, count }
             })
             .boxed(),
-        Kind::Summary => (named(4), prop::option::of(number()), prop::option::of(number()))
+        SeriesKind::Summary => (named(4), prop::option::of(number()), prop::option::of(number()))
             .prop_map(|(quantiles, sum, count)| Value::Summary { quantiles, sum, count })
             .boxed(),
         _ => number().prop_map(Value::Number).boxed(),
     }
 }
 
-fn point(kind: Kind) -> impl Strategy<Value = Point<'static>> {
+fn point(kind: SeriesKind) -> impl Strategy<Value = Point<'static>> {
     let labels = prop::collection::btree_map(text(), text(), 0..4);
     (labels, value(kind)).prop_map(|(labels, value)| Point {
         labels: labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -203,9 +203,15 @@ fn point(kind: Kind) -> impl Strategy<Value = Point<'static>> {
     })
 }
 
-fn about() -> impl Strategy<Value = (Kind, Option<String>, Option<String>)> {
-    let kinds =
-        [Kind::Gauge, Kind::Counter, Kind::Histogram, Kind::Unknown, Kind::Info, Kind::Summary];
+fn about() -> impl Strategy<Value = (SeriesKind, Option<String>, Option<String>)> {
+    let kinds = [
+        SeriesKind::Gauge,
+        SeriesKind::Counter,
+        SeriesKind::Histogram,
+        SeriesKind::Unknown,
+        SeriesKind::Info,
+        SeriesKind::Summary,
+    ];
     (prop::sample::select(kinds.to_vec()), prop::option::of(text()), prop::option::of(text()))
 }
 
@@ -229,7 +235,7 @@ fn snapshot() -> impl Strategy<Value = Snapshot<'static>> {
 }
 
 fn bits(snapshot: &Snapshot<'_>) -> Vec<u64> {
-    let of = |value: &Value<'_>| match value {
+    let kind_of = |value: &Value<'_>| match value {
         Value::Number(number) => vec![*number],
         Value::Histogram { buckets: named, sum, count } => {
             named.iter().map(|(_, value)| *value).chain([*sum, *count]).collect()
@@ -239,7 +245,7 @@ fn bits(snapshot: &Snapshot<'_>) -> Vec<u64> {
         }
     };
     let points = snapshot.families.iter().flat_map(|family| &family.series);
-    points.flat_map(|point| of(&point.value)).map(f64::to_bits).collect()
+    points.flat_map(|point| kind_of(&point.value)).map(f64::to_bits).collect()
 }
 
 proptest! {
@@ -256,7 +262,7 @@ proptest! {
         let mut fetch = Fetch::new(times, None);
         for (number, mut snapshot) in snapshots.into_iter().enumerate() {
             // In a line, summaries come after all others.
-            snapshot.families.sort_by_key(|family| family.kind == Kind::Summary);
+            snapshot.families.sort_by_key(|family| family.kind == SeriesKind::Summary);
             fetch.is_duplicate = number % 2 == 1;
             fetch.phase = Some(PhaseMark { index: number as u32, kind: PhaseKind::Profiling });
             let line = fetch.line(&mut writer, &snapshot);
@@ -266,7 +272,7 @@ proptest! {
             // additional declarations.
             for family in &mut snapshot.families {
                 let now = (family.kind, family.description.is_some(), family.unit.is_some());
-                let before = known.get(&family.name).copied().filter(|before: &(Kind, _, _)| {
+                let before = known.get(&family.name).copied().filter(|before: &(SeriesKind, _, _)| {
                     before.0 == family.kind
                 });
                 let (_, described, has_unit) = before.unwrap_or((family.kind, false, false));

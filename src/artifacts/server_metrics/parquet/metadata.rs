@@ -12,7 +12,7 @@ use crate::platform::host;
 use crate::redact::ShownUrl;
 use crate::run::RunReport;
 use crate::schedule::PhaseKind;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::FetchTimes;
 use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Window, Windows};
 use crate::units::wall;
@@ -61,7 +61,7 @@ pub(in crate::artifacts) struct EndpointMetadata {
 }
 
 impl ReportMetadata {
-    fn of(metrics: &ServerMetrics, labels: &LabelColumns, series_with_resets: u64) -> Self {
+    fn new(metrics: &ServerMetrics, labels: &LabelColumns, series_with_resets: u64) -> Self {
         let summary = &metrics.report.summary;
         let endpoints = metrics.store.endpoints().iter().map(|endpoint| {
             let span = endpoint.span(&summary.windows, PhaseKind::Profiling);
@@ -110,14 +110,15 @@ impl EndpointMetadata {
 }
 
 /// Returns keys and values, as JSON if a value is not a single one.
-pub(super) fn of(
+pub(super) fn file_metadata(
     run: &RunReport,
     metrics: &ServerMetrics,
     labels: &LabelColumns,
     resets: u64,
 ) -> table::Metadata {
     let urls = &metrics.report.summary.endpoints_successful;
-    let exported = metrics.report.metrics.iter().filter(|metric| metric.kind != Kind::Summary);
+    let exported =
+        metrics.report.metrics.iter().filter(|metric| metric.kind != SeriesKind::Summary);
     let of_type =
         |kind| exported.clone().filter(|metric| exported_kind(metric.kind) == kind).count();
     let mut all = vec![
@@ -143,12 +144,12 @@ pub(super) fn of(
         all.push(("aiperf.request_rate", json!(rate).to_string()));
     }
     let types = json!({
-        "gauge": of_type(Kind::Gauge),
-        "counter": of_type(Kind::Counter),
-        "histogram": of_type(Kind::Histogram),
-        "unknown": of_type(Kind::Unknown),
+        "gauge": of_type(SeriesKind::Gauge),
+        "counter": of_type(SeriesKind::Counter),
+        "histogram": of_type(SeriesKind::Histogram),
+        "unknown": of_type(SeriesKind::Unknown),
     });
-    let report = serde_json::to_string(&ReportMetadata::of(metrics, labels, resets));
+    let report = serde_json::to_string(&ReportMetadata::new(metrics, labels, resets));
     all.extend([
         ("aiperf.endpoint_urls", json!(urls).to_string()),
         ("aiperf.endpoint_count", urls.len().to_string()),

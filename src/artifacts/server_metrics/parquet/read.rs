@@ -13,7 +13,7 @@ use super::BEFORE;
 use super::metadata::{METADATA_OF_REPORT, ReportMetadata};
 use crate::artifacts::open;
 use crate::artifacts::table::Table;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::snapshot::{Family, Point, Value};
 use crate::server_metrics::store::{Store, bound};
 
@@ -83,7 +83,7 @@ struct Sample {
     endpoint: usize,
     scrape: usize,
     name: ByteArray,
-    kind: Kind,
+    kind: SeriesKind,
     unit: Option<ByteArray>,
     description: Option<ByteArray>,
     /// Index of each label and its value.
@@ -120,7 +120,7 @@ impl<'a> SampleReader<'a> {
 
     fn take(&mut self, group: &Group, row: usize) -> Result<(), TableError> {
         let sample = self.sample(group, row)?;
-        if sample.kind != Kind::Histogram {
+        if sample.kind != SeriesKind::Histogram {
             let value = group.value[row].ok_or(TableError::Row("the value is missing"))?;
             return self.place(&sample, Value::Number(value));
         }
@@ -202,13 +202,13 @@ impl<'a> SampleReader<'a> {
 }
 
 /// Returns the kind of a series according to the columns `metric_type` and `metric_name`.
-fn kind_of(metric_type: &[u8], name: &[u8]) -> Option<Kind> {
+fn kind_of(metric_type: &[u8], name: &[u8]) -> Option<SeriesKind> {
     match metric_type {
-        b"gauge" if name.ends_with(b"_info") => Some(Kind::Info),
-        b"gauge" => Some(Kind::Gauge),
-        b"counter" => Some(Kind::Counter),
-        b"histogram" => Some(Kind::Histogram),
-        b"unknown" => Some(Kind::Unknown),
+        b"gauge" if name.ends_with(b"_info") => Some(SeriesKind::Info),
+        b"gauge" => Some(SeriesKind::Gauge),
+        b"counter" => Some(SeriesKind::Counter),
+        b"histogram" => Some(SeriesKind::Histogram),
+        b"unknown" => Some(SeriesKind::Unknown),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use parquet::errors::ParquetError;
 
 use crate::artifacts::table::Cell;
 use crate::schedule::PhaseKind;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::ServerMetrics;
 use crate::server_metrics::span::Span;
 use crate::server_metrics::store::{Column, EndpointStore, HistogramColumns, Series, Values};
@@ -51,14 +51,14 @@ impl<'a> SeriesRows<'a> {
     pub(super) fn new(
         endpoint: &'a EndpointStore,
         series: &'a Series,
-        kind: Kind,
+        kind: SeriesKind,
         metrics: &ServerMetrics,
     ) -> Self {
         let windows = &metrics.report.summary.windows;
         Self {
             endpoint,
             values: &series.values,
-            is_cumulative: kind == Kind::Counter,
+            is_cumulative: kind == SeriesKind::Counter,
             span: endpoint.span(windows, PhaseKind::Profiling),
         }
     }

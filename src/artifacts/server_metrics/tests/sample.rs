@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::redact::ShownUrl;
-use crate::server_family::Kind;
+use crate::server_family::SeriesKind;
 use crate::server_metrics::report::*;
 use crate::server_metrics::store::Labels;
 
@@ -73,7 +73,7 @@ fn info_of(info: &Value) -> EndpointInfo {
 
 fn metrics_of(metrics: &Value) -> Vec<MetricReport> {
     let metric = |(name, metric): (&String, &Value)| {
-        let kind: Kind = serde_json::from_value(metric["type"].clone()).unwrap();
+        let kind: SeriesKind = serde_json::from_value(metric["type"].clone()).unwrap();
         MetricReport {
             name: name.as_str().into(),
             kind,
@@ -85,13 +85,13 @@ fn metrics_of(metrics: &Value) -> Vec<MetricReport> {
     members(metrics).map(metric).collect()
 }
 
-fn series_of(kind: Kind, series: &Value) -> SeriesReport {
+fn series_of(kind: SeriesKind, series: &Value) -> SeriesReport {
     let labels: Labels =
         members(&series["labels"]).map(|(k, v)| (Arc::from(k.as_str()), string(v))).collect();
     let (stats, slices) = (&series["stats"], &series["timeslices"]);
     let stats = match kind {
-        Kind::Counter => Stats::Counter(counter_of(stats, slices)),
-        Kind::Histogram => Stats::Histogram(histogram_of(stats, &series["buckets"], slices)),
+        SeriesKind::Counter => Stats::Counter(counter_of(stats, slices)),
+        SeriesKind::Histogram => Stats::Histogram(histogram_of(stats, &series["buckets"], slices)),
         _ => Stats::Gauge(gauge_of(stats, slices)),
     };
     SeriesReport { endpoint_url: url(&series["endpoint_url"]), labels, stats }

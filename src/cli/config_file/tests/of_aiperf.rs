@@ -144,7 +144,7 @@ fn each_setting_is_a_flag() {
 }
 
 /// The flags of a benchmark, apart from those that all have here.
-fn of(benchmark: &str, rest: &str) -> Result<Vec<String>, String> {
+fn flags_for(benchmark: &str, rest: &str) -> Result<Vec<String>, String> {
     flags(&format!("{rest}\nbenchmark:\n  model: m\n{benchmark}\n")).map(|mut flags| {
         flags.retain(|flag| flag != "--model=m");
         flags
@@ -206,7 +206,7 @@ fn phases_have_types() {
             "--custom-dataset-type=baseten_trace --force-min-tokens --input-file=a",
         ),
     ] {
-        assert_eq!(of(phases, "").unwrap().join(" "), expected, "{phases}");
+        assert_eq!(flags_for(phases, "").unwrap().join(" "), expected, "{phases}");
     }
 }
 
@@ -215,16 +215,16 @@ fn sweeps_are_lists_and_scenarios() {
     let phase = "  dataset: {type: synthetic, isl: 8}\n  phases: {type: poisson, rate: 2}";
     let grid = "sweep: {type: zip, iterationOrder: independent, parameters: \
                 {datasets.default.prompts.isl: [1, 2], phases.profiling.rate: [3, 4]}}";
-    let found = of(phase, grid).unwrap();
+    let found = flags_for(phase, grid).unwrap();
     let expected = "--arrival-pattern=poisson --isl=1,2 --parameter-sweep-mode=independent \
                     --request-rate=3,4 --sweep-type=zip";
     assert_eq!(found.join(" "), expected);
-    let list = of("  phases: {type: concurrency, concurrency: [1, 2]}", "").unwrap();
+    let list = flags_for("  phases: {type: concurrency, concurrency: [1, 2]}", "").unwrap();
     assert_eq!(list, ["--concurrency=1,2"]);
     let scenarios = "sweep:\n  type: scenarios\n  runs:\n    - name: short\n      benchmark:\n        \
                      dataset: {prompts: {isl: 4}}\n        phases: [{name: profiling, rate: 9}]\n    \
                      - benchmark: {profiling: {duration: 1m}}\n";
-    let found = of(phase, scenarios).unwrap();
+    let found = flags_for(phase, scenarios).unwrap();
     assert_eq!(
         found,
         [
@@ -239,7 +239,7 @@ fn sweeps_are_lists_and_scenarios() {
 
 #[test]
 fn services_and_trackers_become_flags() {
-    let found = of(
+    let found = flags_for(
         "  runtime: {apiPort: 9090, apiHost: 0.0.0.0, statsInterval: 5}\n  mlflow: {trackingUri: \
          'http://m:5000', runName: r, tags: {team: a}, artifactGlobs: ['*.json', '*.csv']}",
         "",
@@ -272,7 +272,7 @@ fn the_network_is_measured_or_given() {
         ("{enabled: true, meanMs: null}", &["--network-latency-automatic"]),
     ] {
         assert_eq!(
-            of(&format!("  networkLatency: {settings}"), "").unwrap(),
+            flags_for(&format!("  networkLatency: {settings}"), "").unwrap(),
             expected,
             "{settings}"
         );
@@ -293,7 +293,7 @@ fn several_phases_are_listed() {
         settings.sort_unstable();
         (name.to_owned(), settings.join(" "))
     };
-    let found: Vec<(String, String)> = of(file, "").unwrap().iter().map(in_order).collect();
+    let found: Vec<(String, String)> = flags_for(file, "").unwrap().iter().map(in_order).collect();
     let expected = [
         (
             "--phase=calm",
@@ -346,13 +346,13 @@ fn what_is_not_supported_is_named() {
         ("  models: [{name: a, lora: b}]", "models.items.lora"),
         ("  endpoint: 5", "does not support endpoint"),
     ] {
-        match of(benchmark, "") {
+        match flags_for(benchmark, "") {
             Err(error) => assert!(error.contains(why), "{benchmark}: {error}"),
             // The flag's own check follows.
             Ok(flags) => assert!(flags.join(" ").contains(why), "{benchmark}: {flags:?}"),
         }
     }
-    let search = of("", "sweep: {type: sobol}").unwrap_err();
+    let search = flags_for("", "sweep: {type: sobol}").unwrap_err();
     assert!(search.contains("grid, zip and scenarios"), "{search}");
 }
 
@@ -382,7 +382,7 @@ fn adaptive_loads_have_several_forms() {
         "--benchmark-duration=3600",
         "--concurrency=20",
     ];
-    assert_eq!(of(nested, "").unwrap(), expected);
+    assert_eq!(flags_for(nested, "").unwrap(), expected);
     let flat = "  phases:
     - {name: base, type: concurrency, concurrency: 1, requests: 5, adaptive_scale: {enabled: false}}
     - name: rise
@@ -392,7 +392,7 @@ fn adaptive_loads_have_several_forms() {
       sla:
         - {metric_tag: time_to_first_token, op: lt, threshold: 200}
         - {metricTag: error_rate, stat: avg, op: le, threshold: 0.5}";
-    let phases = of(flat, "").unwrap();
+    let phases = flags_for(flat, "").unwrap();
     assert_eq!(phases[0], "--phase=base: concurrency=1, request-count=5");
     let mut rise: Vec<&str> =
         phases[1].strip_prefix("--phase=rise: ").unwrap().split(", ").collect();
@@ -430,23 +430,23 @@ fn each_setting_is_there_once_and_names_flags_that_exist() {
 fn pairs_of_lengths_are_a_distribution() {
     let file = "  dataset: {prompts: {sequenceDistribution: [{isl: 8, islStddev: 2, osl: 4, \
                 probability: 60}, {isl: 16, osl: 2, probability: 40}]}}";
-    assert_eq!(of(file, "").unwrap(), ["--seq-dist=8|2,4:60;16,2:40"]);
+    assert_eq!(flags_for(file, "").unwrap(), ["--seq-dist=8|2,4:60;16,2:40"]);
 }
 
 #[test]
 fn mixtures_of_lengths_are_pairs() {
     let file = "  dataset: {prompts: {isl: {peaks: [{mean: 100, median: 80, weight: 75}, {mean: 8, \
                 stddev: 2, weight: 25}]}, osl: {mean: 16, median: 10}}}";
-    assert_eq!(of(file, "").unwrap(), ["--seq-dist=100~80,16~10:0.75;8|2,16~10:0.25"]);
+    assert_eq!(flags_for(file, "").unwrap(), ["--seq-dist=100~80,16~10:0.75;8|2,16~10:0.25"]);
     // Without weights, all are as likely; points are lengths.
     let file = "  dataset: {isl: {peaks: [{mean: 3}, {mean: 5}]}, osl: {points: [{value: 7, \
                 weight: 1}, {value: 9, weight: 3}]}}";
     assert_eq!(
-        of(file, "").unwrap(),
+        flags_for(file, "").unwrap(),
         ["--seq-dist=3|0,7|0:0.125;3|0,9|0:0.375;5|0,7|0:0.125;5|0,9|0:0.375"]
     );
     let file = "  dataset: {osl: {mean: 4, median: 3}}";
-    assert_eq!(of(file, "").unwrap(), ["--seq-dist=550|0,4~3:1"]);
+    assert_eq!(flags_for(file, "").unwrap(), ["--seq-dist=550|0,4~3:1"]);
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn scenarios_with_mixtures_have_pairs_throughout() {
                  phases: [{name: profiling, rate: 5}]}}]}";
     let benchmark = "  dataset: {prompts: {isl: {mean: 8, stddev: 1}, osl: 4}}\n  profiling: {type: \
                      poisson, rate: 9}";
-    let flags = of(benchmark, sweep).unwrap();
+    let flags = flags_for(benchmark, sweep).unwrap();
     for expected in [
         "--seq-dist=8|1,4|0:1",
         "--variant=a: seq-dist=20~10,4|0:1",
@@ -470,7 +470,7 @@ fn scenarios_with_mixtures_have_pairs_throughout() {
 fn the_rest_of_what_templates_have_is_read() {
     let file = "  dataset: {format: single_turn, records: [{text: a b}, {text: \"c\", \
                 outputLength: 2}]}";
-    let flags = of(file, "").unwrap();
+    let flags = flags_for(file, "").unwrap();
     let given = flags.iter().find_map(|flag| flag.strip_prefix("--input-file=")).unwrap();
     let content = crate::dataset::inline(given.as_ref()).unwrap();
     let lines: Vec<serde_json::Value> = std::str::from_utf8(&content)
@@ -483,21 +483,24 @@ fn the_rest_of_what_templates_have_is_read() {
     let warmup = "  warmup: {type: user_centric, users: 3, rate: 1.5, duration: 30}";
     let expected =
         ["--warmup-duration=30", "--warmup-num-users=3", "--warmup-user-centric-rate=1.5"];
-    let mut flags = of(warmup, "").unwrap();
+    let mut flags = flags_for(warmup, "").unwrap();
     flags.sort();
     assert_eq!(flags, expected);
     // A ramp without a limit is nothing.
     let ramp = "  profiling: {type: concurrency, prefillRamp: 30s}";
-    assert_eq!(of(ramp, "").unwrap(), [""; 0]);
+    assert_eq!(flags_for(ramp, "").unwrap(), [""; 0]);
     let ramp = "  profiling: {type: concurrency, prefillRamp: 30s, prefillConcurrency: 2}";
-    assert_eq!(of(ramp, "").unwrap().len(), 2);
-    assert_eq!(of("", "plot: {visualization: {x: 1}}").unwrap(), ["--auto-plot"]);
-    assert_eq!(of("  artifacts: {autoPlot: false}", "plot: p.yaml").unwrap(), ["--no-auto-plot"]);
+    assert_eq!(flags_for(ramp, "").unwrap().len(), 2);
+    assert_eq!(flags_for("", "plot: {visualization: {x: 1}}").unwrap(), ["--auto-plot"]);
+    assert_eq!(
+        flags_for("  artifacts: {autoPlot: false}", "plot: p.yaml").unwrap(),
+        ["--no-auto-plot"]
+    );
     let formats = "sweep: {type: grid, parameters: {datasets.main.format: [speed_bench_qa, \
                    speed_bench_rag]}}";
     let expected = [
         "--variant=speed_bench_qa: custom-dataset-type=speed_bench_qa",
         "--variant=speed_bench_rag: custom-dataset-type=speed_bench_rag",
     ];
-    assert_eq!(of("", formats).unwrap(), expected);
+    assert_eq!(flags_for("", formats).unwrap(), expected);
 }

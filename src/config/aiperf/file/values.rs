@@ -98,11 +98,11 @@ pub(super) fn seconds(value: Value) -> Option<Value> {
         Value::String(text) => {
             let text = text.trim();
             let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-            let of = |(unit, factor): &(&str, f64)| {
+            let in_unit = |(unit, factor): &(&str, f64)| {
                 let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
                 Some(Value::String((number * factor).to_string()))
             };
-            units.iter().find_map(of).or_else(|| Some(Value::String(text.to_owned())))
+            units.iter().find_map(in_unit).or_else(|| Some(Value::String(text.to_owned())))
         }
         value => scalar(&value).map(|_| value),
     }
@@ -127,16 +127,16 @@ pub(super) fn records(list: &Value) -> Option<Value> {
 /// Returns a list of lengths with probabilities as in `--seq-dist`: `128|10,64|5:60;512,128:40`.
 pub(super) fn pairs(list: &Value) -> Option<Value> {
     let pair = |item: &Value| {
-        let of = |key: &str| item.get(key).and_then(scalar);
+        let member = |key: &str| item.get(key).and_then(scalar);
         let length = |key: &str, stddev: &str| {
             if let Some(length @ Value::Mapping(_)) = item.get(key) {
                 return mixture::component(length, key).ok();
             }
-            let length = of(key)?;
-            Some(of(stddev).map_or(length.clone(), |stddev| format!("{length}|{stddev}")))
+            let length = member(key)?;
+            Some(member(stddev).map_or(length.clone(), |stddev| format!("{length}|{stddev}")))
         };
         let (isl, osl) = (length("isl", "isl_stddev")?, length("osl", "osl_stddev")?);
-        Some(format!("{isl},{osl}:{}", of("probability")?))
+        Some(format!("{isl},{osl}:{}", member("probability")?))
     };
     let pairs: Option<Vec<String>> = list.as_sequence()?.iter().map(pair).collect();
     pairs.map(|pairs| pairs.join(";").into())

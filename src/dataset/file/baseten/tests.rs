@@ -77,7 +77,7 @@ fn rows_of_a_session_are_turns_at_their_times_and_after_the_response_before() {
 
 #[test]
 fn requests_have_their_output_length_and_hints_for_the_cache() {
-    let of = |settings: TraceSettings| {
+    let read_with = |settings: TraceSettings| {
         let read = loaded(&three(), &settings);
         let [first, second] = &read[1].turns[..] else { panic!("{read:?}") };
         assert_eq!([first.max_tokens, second.max_tokens], [Some(3), Some(1)]);
@@ -86,13 +86,13 @@ fn requests_have_their_output_length_and_hints_for_the_cache() {
     let default = TraceSettings::default();
     let hashes = json!([7, u64::MAX]);
     let hints = json!({"min_tokens": 3, "hash_ids": hashes, "block_size": 64});
-    assert_eq!(of(default), [hints, json!({"min_tokens": 1})]);
+    assert_eq!(read_with(default), [hints, json!({"min_tokens": 1})]);
     let omits = TraceSettings { omits_kv_hints: true, ..default };
-    assert_eq!(of(omits), [json!({"min_tokens": 3}), json!({"min_tokens": 1})]);
+    assert_eq!(read_with(omits), [json!({"min_tokens": 3}), json!({"min_tokens": 1})]);
     // With the flag, all formats get the minimum later.
     for given in [true, false] {
         let set = TraceSettings { force_min_tokens: Some(given), ..default };
-        assert_eq!(of(set), [json!({"hash_ids": hashes, "block_size": 64}), json!({})]);
+        assert_eq!(read_with(set), [json!({"hash_ids": hashes, "block_size": 64}), json!({})]);
     }
 }
 

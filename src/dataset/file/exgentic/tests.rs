@@ -159,7 +159,7 @@ fn filters_are_columns_and_models() {
         let filters = [(column.to_owned(), value.to_owned())];
         let settings = TraceSettings::default();
         let row = row("s", &[span((1, 2), json!({})), span((3, 4), json!({}))]);
-        let rows = [Ok((Place::Entry(1), row.as_object().unwrap().clone()))].into_iter();
+        let rows = [Ok((RowPlace::Entry(1), row.as_object().unwrap().clone()))].into_iter();
         read(rows, &filters, &settings, &counter, Seed(1)).map(|read| {
             let read = read.conversations;
             (read.len(), read.account().left_out(LeftOut::Filtered))

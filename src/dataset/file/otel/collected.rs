@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use super::call::{Call, Pool, Said};
-use super::dialect::{self, Content, Kind};
+use super::dialect::{self, Content, OperationKind};
 use super::span::{Event, Item, Span, count, text};
 use crate::semconv::attribute;
 
@@ -22,12 +22,12 @@ struct Node {
     start: u64,
     /// The conversation that it names.
     conversation: Option<u32>,
-    kind: Option<Kind>,
+    kind: Option<OperationKind>,
 }
 
 impl Node {
     const fn is_actor(&self) -> bool {
-        matches!(self.kind, Some(Kind::Agent | Kind::Tool))
+        matches!(self.kind, Some(OperationKind::Agent | OperationKind::Tool))
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Counts {
 
 /// Where a request belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Place {
+pub(super) struct ActorPath {
     /// The session: the conversation, or else the trace.
     pub(super) session: Session,
     /// The agents and tools within which it was sent, the innermost first, without the outermost
@@ -126,9 +126,9 @@ impl Collected {
         let Span { parent, start, .. } = *span;
         place.insert(Node { parent, start, conversation, kind });
         match kind {
-            Some(Kind::Call) => self.add_call(span),
-            Some(Kind::OtherRequest) => self.counts.other_requests += 1,
-            Some(Kind::Agent | Kind::Tool) | None => {}
+            Some(OperationKind::Call) => self.add_call(span),
+            Some(OperationKind::OtherRequest) => self.counts.other_requests += 1,
+            Some(OperationKind::Agent | OperationKind::Tool) | None => {}
         }
     }
 
@@ -204,7 +204,7 @@ impl Collected {
     }
 
     /// Returns the place of each request.
-    pub(super) fn places(&self) -> Vec<Place> {
+    pub(super) fn places(&self) -> Vec<ActorPath> {
         // A conversation that any request of a trace names is that of all, if it is the only one.
         let mut of_traces: HashMap<u64, Option<u32>> = HashMap::new();
         let named: Vec<Option<u32>> = self.calls.iter().map(|call| self.named(call.key)).collect();
@@ -218,7 +218,7 @@ impl Collected {
         let place = |(call, name): (&Call, &Option<u32>)| {
             let name = name.or_else(|| of_traces.get(&call.trace).copied().flatten());
             let session = name.map_or(Session::Trace(call.trace), Session::Conversation);
-            Place { session, actors: self.actors(call.key) }
+            ActorPath { session, actors: self.actors(call.key) }
         };
         self.calls.iter().zip(&named).map(place).collect()
     }
@@ -238,7 +238,7 @@ impl Collected {
         }
         let mut actors: Vec<(u64, Node)> =
             self.ancestors(key).filter(|(_, node)| node.is_actor()).collect();
-        if actors.last().is_some_and(|(_, node)| node.kind == Some(Kind::Agent)) {
+        if actors.last().is_some_and(|(_, node)| node.kind == Some(OperationKind::Agent)) {
             actors.pop();
         }
         actors.into_iter().map(|(key, _)| key).collect()

@@ -19,7 +19,7 @@ use crate::semconv::attribute;
 /// A dialect.
 struct Dialect {
     /// Returns what the span is; `None` if it is not of this dialect.
-    kind: fn(&Span) -> Option<Kind>,
+    kind: fn(&Span) -> Option<OperationKind>,
     /// Returns the messages; `None` if there are none in this dialect.
     content: fn(&Attributes) -> Option<Content>,
 }
@@ -36,7 +36,7 @@ const DIALECTS: [Dialect; 6] = [
 
 /// What a span is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OperationKind {
     /// A request that generates text.
     Call,
     /// Another request to a model, such as for embeddings.
@@ -81,7 +81,7 @@ impl Content {
 }
 
 /// Returns what `span` is; `None` if it is something else.
-pub(super) fn kind(span: &Span) -> Option<Kind> {
+pub(super) fn kind(span: &Span) -> Option<OperationKind> {
     DIALECTS.iter().find_map(|dialect| (dialect.kind)(span))
 }
 

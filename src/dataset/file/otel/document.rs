@@ -54,7 +54,7 @@ pub(super) fn read(input: Input<'_>, sink: &mut dyn FnMut(Item)) -> Result<(), s
     let mut documents = json::documents(input);
     while documents.end().is_err() {
         let mut reader = Reader { sink, meter: &meter, instance: None, has_members: false };
-        Level { reader: &mut reader, place: Place::Document }.deserialize(&mut documents)?;
+        Level { reader: &mut reader, place: ObjectPlace::Document }.deserialize(&mut documents)?;
     }
     Ok(())
 }
@@ -71,12 +71,12 @@ struct Reader<'a> {
 /// An object with members, or a list of such objects.
 struct Level<'a, 'b> {
     reader: &'a mut Reader<'b>,
-    place: Place,
+    place: ObjectPlace,
 }
 
 /// Where an object is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ObjectPlace {
     /// It is a document.
     Document,
     /// It is a resource with its spans or log records.
@@ -111,7 +111,7 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let reader = self.reader;
-        if self.place == Place::Resource {
+        if self.place == ObjectPlace::Resource {
             reader.instance = None;
         }
         while let Some(name) = members.next_key::<String>()? {
@@ -129,7 +129,8 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
                 "resourceMetrics" => members.next_value_seed(Skipped(reader.meter))?,
                 name if CONTAINERS.contains(&name) => {
                     let is_resource = name.starts_with("resource") || name == "batches";
-                    let place = if is_resource { Place::Resource } else { Place::Within };
+                    let place =
+                        if is_resource { ObjectPlace::Resource } else { ObjectPlace::Within };
                     members.next_value_seed(Level { reader, place })?;
                 }
                 _ => {
@@ -139,7 +140,7 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
             }
             reader.has_members = true;
         }
-        if self.place == Place::Document && !reader.has_members {
+        if self.place == ObjectPlace::Document && !reader.has_members {
             return Err(Error::custom(
                 "expected traces: an object with `resourceSpans`, `resourceLogs`, `batches`, \
                  `spans` or `data`",

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::call::{Call, MessageKind};
-use super::collected::Place;
+use super::collected::ActorPath;
 use crate::units::Nanos;
 
 /// A line: requests of which each was sent after the end of the one before it.
@@ -41,7 +41,7 @@ pub(super) struct Origin {
 
 /// Returns the lines of a session, each after the one that starts it. `calls` are in the order of
 /// their starts.
-pub(super) fn of(calls: &[Call], places: &[Place]) -> Vec<Line> {
+pub(super) fn session_lines(calls: &[Call], places: &[ActorPath]) -> Vec<Line> {
     let repeated: Vec<Option<Repeated>> = repeated(calls);
     let mut is_continued = vec![false; calls.len()];
     for found in repeated.iter().flatten() {
@@ -150,7 +150,7 @@ struct Actor {
 }
 
 impl Session<'_> {
-    fn add(&mut self, call: usize, place: &Place, repeated: Option<Repeated>) {
+    fn add(&mut self, call: usize, place: &ActorPath, repeated: Option<Repeated>) {
         let actor = place.actors.first().copied();
         if let Some(Repeated { call: earlier, messages }) = repeated
             && let Some((line, at)) = self.places.get(&earlier).copied()
@@ -232,7 +232,7 @@ impl Session<'_> {
 
     /// Returns where a line begins that starts at `start`: after the last request that had ended, of
     /// the same agent, or else of the next one around it, or else of any.
-    fn origin(&self, start: u64, place: &Place) -> Option<Origin> {
+    fn origin(&self, start: u64, place: &ActorPath) -> Option<Origin> {
         let around = place.actors.iter().map(|actor| Some(*actor)).chain([None]);
         let mut known = around.filter_map(|actor| self.actors.get(&actor));
         let nearest = known.find(|actor| !actor.ended.is_empty());
@@ -286,14 +286,14 @@ impl Times {
     /// Returns the time between the end of what the request at `place` of the line `at` waited for,
     /// and its start; zero for the first one of the session.
     pub(super) fn delay(&self, lines: &[Line], calls: &[Call], at: usize, place: usize) -> Nanos {
-        let of = |line: usize, place: usize| &calls[lines[line].requests[place].call];
+        let call_at = |line: usize, place: usize| &calls[lines[line].requests[place].call];
         let before = match (place.checked_sub(1), lines[at].origin) {
-            (Some(before), _) => of(at, before).end,
+            (Some(before), _) => call_at(at, before).end,
             (None, None) => return Nanos::ZERO,
             (None, Some(origin)) => begin(lines, calls, origin),
         };
         let joined = self.joined.get(&(at, place)).copied().unwrap_or(0);
-        Nanos(of(at, place).start.saturating_sub(before.max(joined)))
+        Nanos(call_at(at, place).start.saturating_sub(before.max(joined)))
     }
 }
 

@@ -4,26 +4,27 @@
 use std::collections::BTreeSet;
 
 /// A request by the place of its conversation and its own place in that.
-pub(super) type Place = (usize, usize);
+pub(super) type RequestIndex = (usize, usize);
 
 /// Returns for each request those of the other conversations after which it is sent, if `conversations` have
 /// the times at which each request was sent and answered, in seconds.
 ///
 /// Of each other conversation, that is the request that was answered last by then. If one of these had
 /// ended before another one was sent, the other one stands for it.
-pub(super) fn predecessors(conversations: &[Vec<(f64, f64)>]) -> Vec<Vec<Vec<Place>>> {
+pub(super) fn predecessors(conversations: &[Vec<(f64, f64)>]) -> Vec<Vec<Vec<RequestIndex>>> {
     let all = || {
-        let of = |(own, times): (usize, &Vec<_>)| (0..times.len()).map(move |turn| (own, turn));
-        conversations.iter().enumerate().flat_map(of).collect::<Vec<Place>>()
+        let turns_of =
+            |(own, times): (usize, &Vec<_>)| (0..times.len()).map(move |turn| (own, turn));
+        conversations.iter().enumerate().flat_map(turns_of).collect::<Vec<RequestIndex>>()
     };
-    let time = |(conversation, turn): Place| conversations[conversation][turn];
+    let time = |(conversation, turn): RequestIndex| conversations[conversation][turn];
     let (mut by_start, mut by_end) = (all(), all());
     by_start.sort_by(|a, b| time(*a).0.total_cmp(&time(*b).0));
     by_end.sort_by(|a, b| {
         let ((start, end), (other_start, other_end)) = (time(*a), time(*b));
         end.total_cmp(&other_end).then(start.total_cmp(&other_start))
     });
-    let mut found: Vec<Vec<Vec<Place>>> =
+    let mut found: Vec<Vec<Vec<RequestIndex>>> =
         conversations.iter().map(|own| vec![Vec::new(); own.len()]).collect();
     let mut ended = by_end.into_iter().peekable();
     let mut last = Last { turns: vec![None; conversations.len()], ..Last::default() };
@@ -53,7 +54,11 @@ struct Last {
 }
 
 impl Last {
-    fn insert(&mut self, (conversation, turn): Place, time: impl Fn(Place) -> (f64, f64)) {
+    fn insert(
+        &mut self,
+        (conversation, turn): RequestIndex,
+        time: impl Fn(RequestIndex) -> (f64, f64),
+    ) {
         let (start, end) = time((conversation, turn));
         self.turns[conversation] = Some(turn);
         self.by_start.insert((ordered(start), conversation));
@@ -61,7 +66,7 @@ impl Last {
     }
 
     /// Removes the request of a conversation, and returns it.
-    fn remove(&mut self, of: usize, time: impl Fn(Place) -> (f64, f64)) -> Option<usize> {
+    fn remove(&mut self, of: usize, time: impl Fn(RequestIndex) -> (f64, f64)) -> Option<usize> {
         let turn = self.turns[of].take()?;
         let (start, end) = time((of, turn));
         self.by_start.remove(&(ordered(start), of));
@@ -71,7 +76,7 @@ impl Last {
 
     /// Returns the requests that no other one follows: those that had not ended before the last one
     /// started, in the order of the conversations.
-    fn overlapping(&self) -> Vec<Place> {
+    fn overlapping(&self) -> Vec<RequestIndex> {
         let Some((latest, _)) = self.by_start.last().copied() else { return Vec::new() };
         let unfinished = self.by_end.range((latest + 1, 0)..).map(|(_, at)| *at);
         let latest = self.by_start.range((latest, 0)..).map(|(_, at)| *at);
@@ -107,17 +112,17 @@ mod tests {
     }
 
     /// The predecessors as they are defined.
-    fn defined(conversations: &[Vec<(f64, f64)>], own: usize, start: f64) -> Vec<Place> {
-        let time = |(conversation, turn): Place| conversations[conversation][turn];
+    fn defined(conversations: &[Vec<(f64, f64)>], own: usize, start: f64) -> Vec<RequestIndex> {
+        let time = |(conversation, turn): RequestIndex| conversations[conversation][turn];
         let others = (0..conversations.len()).filter(|other| *other != own);
-        let last: Vec<Place> = others
+        let last: Vec<RequestIndex> = others
             .filter_map(|other| {
                 let turns = (0..conversations[other].len()).map(|turn| (other, turn));
                 let ended = turns.filter(|it| time(*it).1 <= start && time(*it).0 < start);
                 ended.max_by(|a, b| time(*a).1.total_cmp(&time(*b).1))
             })
             .collect();
-        let is_followed = |one: &Place| {
+        let is_followed = |one: &RequestIndex| {
             let (start, end) = time(*one);
             last.iter().any(|other| {
                 let (other_start, _) = time(*other);

@@ -194,18 +194,18 @@ fn collect<'e>(entries: &'e mut [Entry], begin: f64, all: &mut Vec<(f64, &'e mut
 /// Returns the input and output tokens of the longest request, of which `most` may be output, except of
 /// sub-agents.
 pub(super) fn peak(entries: &[Entry], most: u32) -> u64 {
-    let of = |entry: &Entry| match entry {
+    let tokens = |entry: &Entry| match entry {
         Entry::Request(it) => u64::from(it.input) + u64::from(it.output.max(1).min(most)),
         Entry::Agent(agent) => peak(&agent.requests, u32::MAX),
     };
-    entries.iter().map(of).max().unwrap_or(0)
+    entries.iter().map(tokens).max().unwrap_or(0)
 }
 
 /// Returns the number of requests, with those of sub-agents.
 pub(super) fn count(entries: &[Entry]) -> u64 {
-    let of = |entry: &Entry| match entry {
+    let requests = |entry: &Entry| match entry {
         Entry::Request(_) => 1,
         Entry::Agent(agent) => count(&agent.requests),
     };
-    entries.iter().map(of).sum()
+    entries.iter().map(requests).sum()
 }

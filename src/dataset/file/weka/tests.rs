@@ -171,9 +171,9 @@ fn whole_trees_are_left_out() {
 #[test]
 fn known_blocks_are_counted_over_all_conversations_of_a_trace() {
     let known = |text: &Value| -> Vec<Vec<(u32, u32)>> {
-        let of = |turn: &Turn| turn.known_blocks.map(|it| (it.known, it.all)).unwrap();
+        let known_blocks = |turn: &Turn| turn.known_blocks.map(|it| (it.known, it.all)).unwrap();
         let read = load(&text.to_string(), TraceSettings::default()).unwrap();
-        read.iter().map(|it| it.turns.iter().map(of).collect()).collect()
+        read.iter().map(|it| it.turns.iter().map(known_blocks).collect()).collect()
     };
     let api = |seconds: f64| json!({"api_time": seconds});
     let mut text = json!({"id": "t3", "block_size": 4, "hash_id_scope": "local", "system_tokens": 4,
@@ -191,8 +191,8 @@ fn known_blocks_are_counted_over_all_conversations_of_a_trace() {
 fn messages_begin_with_the_system_message_of_the_trace() {
     let roles = |text: &Value| -> Vec<Vec<&'static str>> {
         let read = load(&text.to_string(), TraceSettings::default()).unwrap();
-        let of = |turn: &Turn| turn.prompt.as_ref().unwrap().messages()[0].role;
-        read.iter().map(|it| it.turns.iter().map(of).collect()).collect()
+        let first_role = |turn: &Turn| turn.prompt.as_ref().unwrap().messages()[0].role;
+        read.iter().map(|it| it.turns.iter().map(first_role).collect()).collect()
     };
     let api = |seconds: f64| json!({"api_time": seconds});
     let inner = json!([request(3.0, 48, &[9, 8, 7], api(1.0))]);

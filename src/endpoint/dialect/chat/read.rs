@@ -13,7 +13,7 @@ use self::pattern::Pattern;
 use crate::endpoint::envelope::enveloped;
 use crate::endpoint::note;
 use crate::endpoint::reader::{Answer, ContentKinds, Reader, null_is_empty};
-use crate::endpoint::structure::{Content, Kind, open_object};
+use crate::endpoint::structure::{Content, TextKind, open_object};
 use crate::endpoint::text::{Number, Text};
 
 enveloped! {
@@ -128,7 +128,7 @@ impl Choices {
         let mut messages = [&choice.delta, &choice.message].into_iter().flatten();
         if choice.text.text.is_empty() || !messages.any(|one| one.content.text == choice.text.text)
         {
-            answer.content(Kind::Output, "text", &choice.text);
+            answer.content(TextKind::Output, "text", &choice.text);
         } else {
             answer.note(note::TEXT_MIRRORED);
         }
@@ -140,13 +140,13 @@ impl Choices {
 impl Message<'_> {
     fn read(&self, place: Option<u64>, answer: &mut Answer) {
         let (name, reasoning) = self.reasoning();
-        answer.content(Kind::Reasoning, name, reasoning);
+        answer.content(TextKind::Reasoning, name, reasoning);
         if self.is_mirrored() {
             answer.note(note::TEXT_MIRRORED);
         } else {
-            answer.content(Kind::Output, "content", &self.content);
+            answer.content(TextKind::Output, "content", &self.content);
         }
-        answer.content(Kind::Output, "refusal", &self.refusal);
+        answer.content(TextKind::Output, "refusal", &self.refusal);
         self.read_calls(place.unwrap_or(0), answer);
         answer.report_raw(self.error);
         answer.extra(self.kinds(), &self.extra);
@@ -154,9 +154,9 @@ impl Message<'_> {
 
     /// Reads the message that a stream of deltas ends with.
     fn read_whole(&self, place: Option<u64>, answer: &mut Answer) {
-        answer.whole(Kind::Reasoning, &self.reasoning().1.text);
-        answer.whole(Kind::Output, &self.content.text);
-        answer.whole(Kind::Output, &self.refusal.text);
+        answer.whole(TextKind::Reasoning, &self.reasoning().1.text);
+        answer.whole(TextKind::Output, &self.content.text);
+        answer.whole(TextKind::Output, &self.refusal.text);
         if answer.calls.is_empty() {
             self.read_calls(place.unwrap_or(0), answer);
         }
@@ -202,7 +202,7 @@ impl Message<'_> {
                 || calls
                 || self.function_call.is_some(),
             reasoning: !self.reasoning().1.is_empty()
-                || self.content.extra.iter().any(|piece| piece.kind == Kind::Reasoning),
+                || self.content.extra.iter().any(|piece| piece.kind == TextKind::Reasoning),
         }
     }
 

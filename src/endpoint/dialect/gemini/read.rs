@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
-use crate::endpoint::structure::{Content, Kind, open_object};
+use crate::endpoint::structure::{Content, TextKind, open_object};
 use crate::endpoint::text::{Number, Text};
 
 /// A parser without state: the objects are independent.
@@ -119,7 +119,7 @@ impl Feedback<'_> {
 impl Part<'_> {
     fn read(&self, answer: &mut Answer) {
         let is_reasoning = self.thought == Some(true);
-        let kind = if is_reasoning { Kind::Reasoning } else { Kind::Output };
+        let kind = if is_reasoning { TextKind::Reasoning } else { TextKind::Output };
         answer.content(kind, "text", &self.text);
         if let Some(call) = &self.function_call {
             answer.calls.whole(call.args.map_or("{}", RawValue::get));

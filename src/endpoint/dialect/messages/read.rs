@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
-use crate::endpoint::structure::{Content, Kind, open_object};
+use crate::endpoint::structure::{Content, TextKind, open_object};
 use crate::endpoint::text::Text;
 
 /// Whether the stream is complete.
@@ -95,8 +95,8 @@ impl Reader for Events {
             block.read(answer);
         }
         if let Some(delta) = &event.delta {
-            answer.content(Kind::Output, "text", &delta.text);
-            answer.content(Kind::Reasoning, "thinking", &delta.thinking);
+            answer.content(TextKind::Output, "text", &delta.text);
+            answer.content(TextKind::Reasoning, "thinking", &delta.thinking);
             answer.calls.more(&delta.partial_json.0);
             answer.call(&delta.partial_json.0);
             answer.extra(answer.found_now(), &delta.extra);
@@ -126,8 +126,8 @@ impl Block<'_> {
         if self.kind.0 == "tool_use" {
             answer.calls.whole("");
         }
-        answer.content(Kind::Output, "text", &self.text);
-        answer.content(Kind::Reasoning, "thinking", &self.thinking);
+        answer.content(TextKind::Output, "text", &self.text);
+        answer.content(TextKind::Reasoning, "thinking", &self.thinking);
         answer.call(&self.name.0);
         // What a tool returned was not generated.
         if !self.kind.0.ends_with("_result") {

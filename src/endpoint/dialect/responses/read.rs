@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{Answer, ContentKinds, Reader, null_is_empty};
-use crate::endpoint::structure::{self, Content, Kind, open_object};
+use crate::endpoint::structure::{self, Content, TextKind, open_object};
 use crate::endpoint::text::{Number, Text};
 
 /// The parts for which deltas have arrived.
@@ -114,7 +114,7 @@ impl Reader for Events {
         match kind {
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.delta(&event, false);
-                answer.content(Kind::Output, "delta", &event.delta);
+                answer.content(TextKind::Output, "delta", &event.delta);
             }
             "response.function_call_arguments.delta"
             | "response.mcp_call_arguments.delta"
@@ -125,11 +125,11 @@ impl Reader for Events {
             }
             "response.reasoning_text.delta" | "response.reasoning_summary_text.delta" => {
                 self.delta(&event, true);
-                answer.content(Kind::Reasoning, "delta", &event.delta);
+                answer.content(TextKind::Reasoning, "delta", &event.delta);
             }
             other if other.rsplit('.').next() == Some("delta") => {
                 if let Some(kind) = structure::kind_of_event(other) {
-                    self.delta(&event, kind == Kind::Reasoning);
+                    self.delta(&event, kind == TextKind::Reasoning);
                     answer.content(kind, "delta", &event.delta);
                     answer.note_place(other, "");
                 }
@@ -272,9 +272,9 @@ impl Item<'_> {
             answer.reasoning(&self.summary.0);
         }
         for part in parts {
-            let kind = if is_reasoning { Kind::Reasoning } else { Kind::Output };
+            let kind = if is_reasoning { TextKind::Reasoning } else { TextKind::Output };
             answer.content(kind, "content[].text", &part.text);
-            answer.content(Kind::Output, "content[].refusal", &part.refusal);
+            answer.content(TextKind::Output, "content[].refusal", &part.refusal);
             answer.extra(ContentKinds::default(), &part.extra);
         }
         for text in [&self.name, &self.arguments, &self.input] {

@@ -53,8 +53,9 @@ fn single_runs_have_differences_without_intervals() {
 
 #[test]
 fn three_runs_have_the_interval_of_welch() {
-    let of = |values: [f64; 3]| side(values.map(|value| run(&[(Stage::Queue, value)])).into());
-    let rows = compare(&of([1.0, 2.0, 3.0]), &of([11.0, 12.0, 13.0]), 0.95);
+    let side_with =
+        |values: [f64; 3]| side(values.map(|value| run(&[(Stage::Queue, value)])).into());
+    let rows = compare(&side_with([1.0, 2.0, 3.0]), &side_with([11.0, 12.0, 13.0]), 0.95);
     assert_eq!((rows.len(), rows[0].difference_ms), (1, Some(10.0)));
     // Variances of 1, so the standard error is the root of 2/3, with 4 degrees of freedom: t is
     // 2.776 by the tables.
@@ -62,7 +63,7 @@ fn three_runs_have_the_interval_of_welch() {
     let [low, high] = rows[0].interval_ms.unwrap();
     assert!((low - (10.0 - half)).abs() < 1e-6 && (high - (10.0 + half)).abs() < 1e-6);
     let two = side(vec![run(&[(Stage::Queue, 1.0)]), run(&[(Stage::Queue, 2.0)])]);
-    let rows = compare(&two, &of([11.0, 12.0, 13.0]), 0.95);
+    let rows = compare(&two, &side_with([11.0, 12.0, 13.0]), 0.95);
     assert_eq!((rows[0].difference_ms, rows[0].interval_ms), (Some(10.5), None));
 }
 

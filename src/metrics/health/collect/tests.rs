@@ -388,11 +388,11 @@ fn the_last_content_likely_comes_as_soon_before_the_end_as_in_other_requests() {
     records.extend(vec![record(true); 250]);
     let health = health_with(&records, &LoadReport::default(), true);
     let bounds = health.error_bounds_ms.unwrap();
-    let of = |bounds: MetricBounds| (bounds.p50.below, bounds.p50.likely_below.unwrap());
-    let (certain, likely) = of(bounds.request_latency.unwrap());
+    let shares = |bounds: MetricBounds| (bounds.p50.below, bounds.p50.likely_below.unwrap());
+    let (certain, likely) = shares(bounds.request_latency.unwrap());
     assert_eq!(certain, 30.0);
     assert!(likely > 0.0 && likely <= 0.05, "{likely}");
-    let (certain, likely) = of(bounds.inter_token_latency.unwrap());
+    let (certain, likely) = shares(bounds.inter_token_latency.unwrap());
     assert_eq!(certain, 3.0);
     assert!(likely > 0.0 && likely <= 0.005, "{likely}");
     assert_eq!(health.verdict, Some(Verdict::Valid));
@@ -473,11 +473,13 @@ fn the_bounds_so_far_are_almost_those_of_the_end() {
     }
     let end = health.report(&LoadReport::default(), &QueueStats::default(), &shares(&[0.3]));
     let so_far = health.so_far(&QueueStats::default());
-    let of = |health: &ClientHealth| {
+    let verdict_of = |health: &ClientHealth| {
         let bounds = health.error_bounds_ms.unwrap().time_to_first_token.unwrap();
         [bounds.p50, bounds.p99].map(|bound| (bound.value, bound.below))
     };
-    for ((value, below), (exact, exact_below)) in of(&so_far).into_iter().zip(of(&end)) {
+    for ((value, below), (exact, exact_below)) in
+        verdict_of(&so_far).into_iter().zip(verdict_of(&end))
+    {
         assert!((value / exact - 1.0).abs() < 0.009, "{value} {exact}");
         assert!((below - exact_below).abs() < 0.009 * exact, "{below} {exact_below}");
     }
@@ -569,10 +571,10 @@ fn a_late_client_that_was_idle_is_told_to_look_elsewhere() {
 
 #[test]
 fn shares_of_the_processor_are_the_workers() {
-    let cpu = Cpu::of(&shares(&[0.5, 0.9, 0.1])).unwrap();
+    let cpu = Cpu::from_shares(&shares(&[0.5, 0.9, 0.1])).unwrap();
     assert_eq!((cpu.workers, cpu.worker_max, cpu.worker_mean), (3, 0.9, 0.5));
     assert!(cpu.cores >= 1);
-    assert_eq!(Cpu::of(&shares(&[])), None);
+    assert_eq!(Cpu::from_shares(&shares(&[])), None);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn of_requests(
         };
         times.observe(None, &observation);
     }
-    LoadHealth::of(&times, load, nanos(0.0)).unwrap()
+    LoadHealth::judge(&times, load, nanos(0.0)).unwrap()
 }
 
 fn of_run(server: &Server, arrivals: Arrivals, count: usize, seed: u64) -> LoadHealth {
@@ -50,7 +50,7 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    fn of(server: &Server, arrivals: Arrivals, count: usize, runs: u64) -> Self {
+    fn simulate(server: &Server, arrivals: Arrivals, count: usize, runs: u64) -> Self {
         let mut verdicts = Self { counts: [0; LoadVerdict::ALL.len()], long_enough: [0; 2] };
         for seed in 0..runs {
             let health = of_run(server, arrivals, count, seed);
@@ -219,13 +219,13 @@ fn a_run_that_fails_has_no_verdict() {
         };
         times.observe(None, &observation);
     }
-    assert_eq!(LoadHealth::of(&times, Some(HeldLoad::Concurrency(4)), nanos(0.0)), None);
+    assert_eq!(LoadHealth::judge(&times, Some(HeldLoad::Concurrency(4)), nanos(0.0)), None);
 }
 
 #[test]
 fn unknown_loads_have_no_verdict() {
     let mut times = LoadTimes::default();
-    assert_eq!(LoadHealth::of(&times, OPEN, 0), None);
+    assert_eq!(LoadHealth::judge(&times, OPEN, 0), None);
     let observation = Observation {
         phase: PhaseKind::Profiling,
         start_wall_ns: 5,
@@ -236,9 +236,9 @@ fn unknown_loads_have_no_verdict() {
         values: RecordValues::default(),
     };
     times.observe(None, &observation);
-    assert_eq!(LoadHealth::of(&times, None, 0), None);
-    assert_eq!(LoadHealth::of(&times, Some(HeldLoad::AllAtOnce), 0), None);
-    let single = LoadHealth::of(&times, OPEN, 0).unwrap();
+    assert_eq!(LoadHealth::judge(&times, None, 0), None);
+    assert_eq!(LoadHealth::judge(&times, Some(HeldLoad::AllAtOnce), 0), None);
+    let single = LoadHealth::judge(&times, OPEN, 0).unwrap();
     assert_eq!(single.verdict, LoadVerdict::TooShort);
 }
 
@@ -249,7 +249,7 @@ fn few_alarms_are_false() {
     for (_, service) in SERVICES {
         let server = Server::new(16, 1.0, service);
         for (_, arrivals) in kinds(0.9 * server.capacity()) {
-            alarms += Verdicts::of(&server, arrivals, 1500, 10).alarms();
+            alarms += Verdicts::simulate(&server, arrivals, 1500, 10).alarms();
         }
     }
     assert!(alarms <= 3, "{alarms}");
@@ -260,7 +260,7 @@ fn a_load_of_110_percent_is_found_in_time() {
     let server = Server::new(16, 1.0, Service::Exponential);
     let arrivals = Arrivals::Poisson(1.1 * server.capacity());
     // Twice the requests that it needs.
-    let verdicts = Verdicts::of(&server, arrivals, 10_000, 20);
+    let verdicts = Verdicts::simulate(&server, arrivals, 10_000, 20);
     assert!(verdicts.count(LoadVerdict::Saturated) >= 18, "{:?}", verdicts.counts);
 }
 
@@ -281,7 +281,7 @@ fn how_often_verdicts_are_right() {
                 // The longest runs take seconds without optimization.
                 let longest = if runs < 400 { 5000 } else { 20_000 };
                 for count in [200, 1000, 5000, 20_000].into_iter().filter(|it| *it <= longest) {
-                    let verdicts = Verdicts::of(&server, arrivals, count, runs);
+                    let verdicts = Verdicts::simulate(&server, arrivals, count, runs);
                     row(format!("{:.0}% | {kind} | {name} | {count}", 100.0 * load), &verdicts);
                     let alarms = verdicts.alarms();
                     let is_false = load < 1.0 && alarms > most_of(runs, 0.01);
@@ -297,7 +297,8 @@ fn how_often_verdicts_are_right() {
             for count in [200, 1000, 5000] {
                 let mut server = Server::new(16, 1.0, service);
                 server.drift = drift * 16.0 / f64::from(count);
-                let verdicts = Verdicts::of(&server, Arrivals::Closed(16), count as usize, runs);
+                let verdicts =
+                    Verdicts::simulate(&server, Arrivals::Closed(16), count as usize, runs);
                 row(
                     format!("drift of {:.0}% | closed | {name} | {count}", 100.0 * drift),
                     &verdicts,

@@ -108,19 +108,19 @@ mod tests {
 
     #[test]
     fn groups_and_those_above_them() {
-        let of = |groups: &str| directories(groups);
+        let directories_of = |groups: &str| directories(groups);
         assert_eq!(
-            of("0::/user.slice/run.scope\n"),
+            directories_of("0::/user.slice/run.scope\n"),
             ["sys/fs/cgroup/user.slice/run.scope", "sys/fs/cgroup/user.slice", "sys/fs/cgroup"]
         );
         let first = "12:memory:/x\n4:cpu,cpuacct:/docker/1f\n1:name=systemd:/\n3:cpuset:/\n";
         assert_eq!(
-            of(first),
+            directories_of(first),
             ["sys/fs/cgroup/cpu/docker/1f", "sys/fs/cgroup/cpu/docker", "sys/fs/cgroup/cpu"]
         );
         // Seen from another namespace.
-        assert_eq!(of("0::/../..\n"), ["sys/fs/cgroup"]);
-        assert!(of("nonsense").is_empty());
+        assert_eq!(directories_of("0::/../..\n"), ["sys/fs/cgroup"]);
+        assert!(directories_of("nonsense").is_empty());
     }
 
     #[test]

@@ -209,8 +209,8 @@ eth4\t0101000A\t00000000\t0000\t0\t0\t0\tFFFFFFFF\t0\t0\t0
         fn the_longest_prefix_wins(to: Ipv4Addr, lengths in prop::collection::btree_set(0_u32..=32, 1..9)) {
             let lines = lengths.iter().map(|length| {
                 let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-                let of = |bits: u32| u32::from_ne_bytes(bits.to_be_bytes());
-                let (prefix, mask) = (of(u32::from(to) & mask), of(mask));
+                let in_file = |bits: u32| u32::from_ne_bytes(bits.to_be_bytes());
+                let (prefix, mask) = (in_file(u32::from(to) & mask), in_file(mask));
                 format!("d{length} {prefix:08X} 0 0001 0 0 0 {mask:08X} 0 0 0\n")
             });
             let expected = lengths.last().map(|length| format!("d{length}"));

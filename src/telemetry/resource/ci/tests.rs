@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 /// Returns the attributes of a job with these variables, as text.
-fn of(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn attributes_for(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
     let lookup = |name: &str| {
         variables.iter().find(|(have, _)| *have == name).map(|(_, value)| (*value).to_owned())
     };
@@ -49,20 +49,20 @@ fn a_pull_request_on_github() {
         ("vcs.ref.head.revision", "ffac537e6cbbf934b08745a378932722df287a53"),
         ("vcs.ref.base.name", "main"),
     ]);
-    assert_eq!(of(&PULL_REQUEST), expected);
+    assert_eq!(attributes_for(&PULL_REQUEST), expected);
 }
 
 #[test]
 fn gitea_has_githubs_variables_and_its_own_name() {
     let variables = [&PULL_REQUEST[..], &[("GITEA_ACTIONS", "true")]].concat();
-    let found = of(&variables);
+    let found = attributes_for(&variables);
     assert_eq!(found["vcs.provider.name"], "gitea");
     assert_eq!(found["cicd.pipeline.name"], "bench");
 }
 
 #[test]
 fn a_tag_on_gitlab() {
-    let found = of(&[
+    let found = attributes_for(&[
         ("GITLAB_CI", "true"),
         ("CI_PIPELINE_ID", "17"),
         ("CI_PIPELINE_URL", "https://gitlab.example.com/group/app/-/pipelines/17"),
@@ -183,13 +183,13 @@ const JOBS: [(Pairs, Pairs); 5] = [
 #[test]
 fn jenkins_azure_buildkite_circleci_and_bitbucket() {
     for (variables, expected) in JOBS {
-        assert_eq!(of(variables), map(expected), "{}", variables[0].0);
+        assert_eq!(attributes_for(variables), map(expected), "{}", variables[0].0);
     }
 }
 
 #[test]
 fn without_a_ci_system_nothing_is_stated() {
-    assert!(of(&[("CI", "true"), ("GITHUB_SHA", "abc"), ("JOB_NAME", "x")]).is_empty());
+    assert!(attributes_for(&[("CI", "true"), ("GITHUB_SHA", "abc"), ("JOB_NAME", "x")]).is_empty());
 }
 
 #[test]
@@ -203,6 +203,7 @@ fn addresses_that_are_not_of_the_web_are_left_out() {
 
 #[test]
 fn each_runs_own_values_are_told_apart() {
-    let of_run: Vec<_> = of(&PULL_REQUEST).into_keys().filter(|key| is_of_each_run(key)).collect();
+    let of_run: Vec<_> =
+        attributes_for(&PULL_REQUEST).into_keys().filter(|key| is_of_each_run(key)).collect();
     assert_eq!(of_run, ["cicd.pipeline.run.id", "cicd.pipeline.run.url.full"]);
 }

@@ -19,11 +19,11 @@ pub(super) enum Node {
 /// Parses a document.
 pub(super) fn parsed(text: &str) -> Result<Node, String> {
     let value = yaml::parsed(text).map_err(|why| format!("is {why}"))?;
-    Node::of(value)
+    Node::from_value(value)
 }
 
 impl Node {
-    fn of(value: serde_norway::Value) -> Result<Self, String> {
+    fn from_value(value: serde_norway::Value) -> Result<Self, String> {
         use serde_norway::Value as Yaml;
         Ok(match value {
             Yaml::Null => Self::Scalar(Value::Null),
@@ -36,12 +36,12 @@ impl Node {
             }
             Yaml::String(text) => Self::Scalar(text.into()),
             Yaml::Sequence(items) => {
-                let items = items.into_iter().map(Self::of);
+                let items = items.into_iter().map(Self::from_value);
                 Self::List(items.collect::<Result<_, _>>()?)
             }
             Yaml::Mapping(members) => {
                 let member = |(key, value)| match key {
-                    Yaml::String(key) => Ok((key, Self::of(value)?)),
+                    Yaml::String(key) => Ok((key, Self::from_value(value)?)),
                     _ => Err("has a key that is not text".to_owned()),
                 };
                 Self::Members(members.into_iter().map(member).collect::<Result<_, _>>()?)

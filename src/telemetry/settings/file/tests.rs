@@ -21,7 +21,7 @@ fn declared(text: &str, variables: &[(&str, &str)]) -> Result<Declared, String> 
     let lookup = |name: &str| {
         variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
     };
-    Declared::of(text, Environment::new(&lookup))
+    Declared::parse(text, Environment::new(&lookup))
 }
 
 /// Resolves the settings of aiperf with a file, without flags.
@@ -61,17 +61,17 @@ fn the_examples_have_their_meaning() {
         ("OTEL_SERVICE_NAME", "nightly"),
     ];
     let found = declared(&golden(EXAMPLES[1]), &variables).unwrap();
-    let of = |name: &str| found.variables.get(name).map(String::as_str);
+    let variable = |name: &str| found.variables.get(name).map(String::as_str);
     assert_eq!(
-        of("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
+        variable("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
         Some("https://collector.example:4318/v1/metrics")
     );
-    assert_eq!(of("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), Some("http/protobuf"));
-    assert_eq!(of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY"), Some("/etc/aiperf/client.key"));
-    assert_eq!(of("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"), Some("delta"));
-    assert_eq!(of("OTEL_EXPORTER_OTLP_METRICS_HEADERS"), Some("x-key=s"));
-    assert_eq!(of("OTEL_METRIC_EXPORT_INTERVAL"), Some("5000"));
-    assert_eq!(of("OTEL_RESOURCE_ATTRIBUTES"), Some("team=a%20b"));
+    assert_eq!(variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), Some("http/protobuf"));
+    assert_eq!(variable("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY"), Some("/etc/aiperf/client.key"));
+    assert_eq!(variable("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"), Some("delta"));
+    assert_eq!(variable("OTEL_EXPORTER_OTLP_METRICS_HEADERS"), Some("x-key=s"));
+    assert_eq!(variable("OTEL_METRIC_EXPORT_INTERVAL"), Some("5000"));
+    assert_eq!(variable("OTEL_RESOURCE_ATTRIBUTES"), Some("team=a%20b"));
     assert_eq!(found.sample.unwrap().percent, Some(5.0));
     assert_eq!(
         found.ignored,
@@ -114,7 +114,7 @@ fn references_have_the_values_of_variables() {
     let lookup = |name: &str| {
         variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
     };
-    let of = |text: &str| {
+    let declared = |text: &str| {
         substitution::substitute(text, Environment::new(&lookup), &mut Room::default())
     };
     let table = [
@@ -132,10 +132,10 @@ fn references_have_the_values_of_variables() {
         ("${YAML}", "x: [1"),
     ];
     for (text, expected) in table {
-        assert_eq!(of(text).unwrap().0, expected, "{text}");
+        assert_eq!(declared(text).unwrap().0, expected, "{text}");
     }
     for text in ["${1A}", "${}", "${A:?x}", "${sys:A}", "${A B}"] {
-        assert!(of(text).unwrap_err().contains("is not valid"), "{text}");
+        assert!(declared(text).unwrap_err().contains("is not valid"), "{text}");
     }
 }
 
@@ -311,11 +311,11 @@ fn keys_are_those_of_the_published_schemas() {
         ("ExperimentalGenAiInstrumentation", Keys::Of("semconv")),
         ("ExperimentalSemconvConfig", SEMCONV),
     ] {
-        let of = |schema: &Value| -> Vec<String> {
+        let names_in = |schema: &Value| -> Vec<String> {
             let properties = schema["$defs"][definition]["properties"].as_object().unwrap();
             properties.keys().cloned().collect()
         };
-        let expected: BTreeSet<String> = schemas().iter().flat_map(of).collect();
+        let expected: BTreeSet<String> = schemas().iter().flat_map(names_in).collect();
         let Keys::Of(keys) = keys else { panic!("{definition}") };
         assert_eq!(keys.split(' ').map(str::to_owned).collect::<BTreeSet<_>>(), expected);
     }

@@ -1,23 +1,25 @@
 //! The GenAI conventions: `gen_ai.operation.name`, messages with parts as JSON. OpenTelemetry's own
 //! instrumentations, newer versions of `OpenLLMetry`, and inference-perf's files.
 
-use super::{Content, Dialect, Kind};
+use super::{Content, Dialect, OperationKind};
 use crate::dataset::file::otel::message::{Message, Messages, tools};
 use crate::dataset::file::otel::span::{Attributes, Json, Span, json, text};
 use crate::semconv::attribute;
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 
-fn kind(span: &Span) -> Option<Kind> {
+fn kind(span: &Span) -> Option<OperationKind> {
     match text(&span.attributes, &[attribute::GEN_AI_OPERATION_NAME]) {
-        Some("chat" | "text_completion" | "generate_content" | "completion") => Some(Kind::Call),
-        Some("embeddings" | "retrieval" | "rerank") => Some(Kind::OtherRequest),
-        Some("invoke_agent" | "invoke_workflow") => Some(Kind::Agent),
-        Some("execute_tool") => Some(Kind::Tool),
+        Some("chat" | "text_completion" | "generate_content" | "completion") => {
+            Some(OperationKind::Call)
+        }
+        Some("embeddings" | "retrieval" | "rerank") => Some(OperationKind::OtherRequest),
+        Some("invoke_agent" | "invoke_workflow") => Some(OperationKind::Agent),
+        Some("execute_tool") => Some(OperationKind::Tool),
         Some(_) => None,
         None => {
             let has_messages = span.attributes.contains_key("gen_ai.input.messages");
-            has_messages.then_some(Kind::Call)
+            has_messages.then_some(OperationKind::Call)
         }
     }
 }

@@ -3,18 +3,18 @@
 
 use serde_json::Value;
 
-use super::{Content, Dialect, Kind};
+use super::{Content, Dialect, OperationKind};
 use crate::dataset::file::otel::message::{Message, Messages, tools};
 use crate::dataset::file::otel::span::{Attributes, Json, Span, json, text};
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 
-fn kind(span: &Span) -> Option<Kind> {
+fn kind(span: &Span) -> Option<OperationKind> {
     match text(&span.attributes, &["langsmith.span.kind"])? {
-        "llm" => Some(Kind::Call),
-        "embedding" => Some(Kind::OtherRequest),
-        "tool" => Some(Kind::Tool),
-        "agent" => Some(Kind::Agent),
+        "llm" => Some(OperationKind::Call),
+        "embedding" => Some(OperationKind::OtherRequest),
+        "tool" => Some(OperationKind::Tool),
+        "agent" => Some(OperationKind::Agent),
         _ => None,
     }
 }

@@ -3,18 +3,18 @@
 
 use serde_json::{Value, json as value};
 
-use super::{Content, Dialect, Kind, numbered, taken};
+use super::{Content, Dialect, OperationKind, numbered, taken};
 use crate::dataset::file::otel::message::{Messages, tools};
 use crate::dataset::file::otel::span::{Attributes, Json, Span, json, text};
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 
-fn kind(span: &Span) -> Option<Kind> {
+fn kind(span: &Span) -> Option<OperationKind> {
     match text(&span.attributes, &["openinference.span.kind"])? {
-        "LLM" => Some(Kind::Call),
-        "EMBEDDING" | "RERANKER" => Some(Kind::OtherRequest),
-        "AGENT" => Some(Kind::Agent),
-        "TOOL" => Some(Kind::Tool),
+        "LLM" => Some(OperationKind::Call),
+        "EMBEDDING" | "RERANKER" => Some(OperationKind::OtherRequest),
+        "AGENT" => Some(OperationKind::Agent),
+        "TOOL" => Some(OperationKind::Tool),
         _ => None,
     }
 }

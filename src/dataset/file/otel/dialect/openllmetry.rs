@@ -3,21 +3,21 @@
 
 use serde_json::Value;
 
-use super::{Content, Dialect, Kind, numbered};
+use super::{Content, Dialect, OperationKind, numbered};
 use crate::dataset::file::otel::message::{Messages, tools};
 use crate::dataset::file::otel::span::{Attributes, Span, text};
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 
-fn kind(span: &Span) -> Option<Kind> {
+fn kind(span: &Span) -> Option<OperationKind> {
     match text(&span.attributes, &["llm.request.type"]) {
-        Some("chat" | "completion") => return Some(Kind::Call),
-        Some(_) => return Some(Kind::OtherRequest),
+        Some("chat" | "completion") => return Some(OperationKind::Call),
+        Some(_) => return Some(OperationKind::OtherRequest),
         None => {}
     }
     match text(&span.attributes, &["traceloop.span.kind"]) {
-        Some("agent") => Some(Kind::Agent),
-        Some("tool") => Some(Kind::Tool),
+        Some("agent") => Some(OperationKind::Agent),
+        Some("tool") => Some(OperationKind::Tool),
         _ => None,
     }
 }

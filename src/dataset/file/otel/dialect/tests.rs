@@ -47,7 +47,7 @@ fn vercel_records_the_requests_to_providers() {
             "ai.telemetry.metadata.chatId": "chat",
         }),
     );
-    assert_eq!(kind(&span), Some(Kind::Call));
+    assert_eq!(kind(&span), Some(OperationKind::Call));
     assert_eq!(conversation(&span.attributes), Some("chat"));
     let function = json!({"name": "weather", "parameters": {"type": "object"}});
     let tools = json!([{"type": "function", "function": function}]);
@@ -58,8 +58,8 @@ fn vercel_records_the_requests_to_providers() {
     assert_eq!(facts.model.as_deref(), Some("m"));
     for (operation, expected) in [
         ("ai.generateText", None),
-        ("ai.toolCall", Some(Kind::Tool)),
-        ("ai.embed.doEmbed", Some(Kind::OtherRequest)),
+        ("ai.toolCall", Some(OperationKind::Tool)),
+        ("ai.embed.doEmbed", Some(OperationKind::OtherRequest)),
     ] {
         assert_eq!(kind(&self::span("x", &json!({"ai.operationId": operation}))), expected);
     }
@@ -90,7 +90,7 @@ fn langsmith_records_the_inputs_and_outputs_of_runs() {
         }),
     );
     for span in [of_langchain, of_openai] {
-        assert_eq!(kind(&span), Some(Kind::Call));
+        assert_eq!(kind(&span), Some(OperationKind::Call));
         assert_eq!(found(&span), (json!([said("user", "u")]), weather("c"), None));
     }
     let cut =

@@ -3,18 +3,18 @@
 
 use serde_json::{Value, json as value};
 
-use super::{Content, Dialect, Kind};
+use super::{Content, Dialect, OperationKind};
 use crate::dataset::file::otel::message::{Messages, tools};
 use crate::dataset::file::otel::span::{Attributes, Json, Span, json, text};
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 
-fn kind(span: &Span) -> Option<Kind> {
+fn kind(span: &Span) -> Option<OperationKind> {
     let operation = text(&span.attributes, &["ai.operationId"])?;
     match operation.rsplit('.').next()? {
-        "doGenerate" | "doStream" => Some(Kind::Call),
-        "doEmbed" => Some(Kind::OtherRequest),
-        "toolCall" => Some(Kind::Tool),
+        "doGenerate" | "doStream" => Some(OperationKind::Call),
+        "doEmbed" => Some(OperationKind::OtherRequest),
+        "toolCall" => Some(OperationKind::Tool),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 type Row<'a> = (f64, u32, f64, &'a [i64]);
 
 fn recorded<'a>(rows: &[Row<'a>], output: u32) -> Vec<Recorded<'a>> {
-    let of = |&(start, input, api, blocks): &Row<'a>| Recorded {
+    let recorded = |&(start, input, api, blocks): &Row<'a>| Recorded {
         start,
         end: start + api,
         input,
@@ -15,7 +15,7 @@ fn recorded<'a>(rows: &[Row<'a>], output: u32) -> Vec<Recorded<'a>> {
         model: "m",
         blocks,
     };
-    rows.iter().map(of).collect()
+    rows.iter().map(recorded).collect()
 }
 
 fn named(chains: &[Chain]) -> Vec<(String, Vec<usize>)> {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::{Choice, Chunk, Message};
-use crate::endpoint::structure::{Content, Kind};
+use crate::endpoint::structure::{Content, TextKind};
 
 /// An event that only added text to a choice.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Pattern {
     /// The index of the choice.
     pub(super) choice: u64,
     /// The kind of the text.
-    pub(super) kind: Kind,
+    pub(super) kind: TextKind,
 }
 
 impl Pattern {
@@ -51,7 +51,7 @@ impl Pattern {
 
 /// Returns the index of the choice that a chunk adds text to, the text and its kind; `None` if it does
 /// or says anything else that depends on how often it is said, or if the text has escapes.
-fn only_text<'c>(chunk: &'c Chunk<'_>) -> Option<(u64, &'c str, Kind)> {
+fn only_text<'c>(chunk: &'c Chunk<'_>) -> Option<(u64, &'c str, TextKind)> {
     let [choice] = &*chunk.choices else { return None };
     let is_silent = chunk.usage.is_none()
         && chunk.usage_metadata.is_none()
@@ -64,7 +64,7 @@ fn only_text<'c>(chunk: &'c Chunk<'_>) -> Option<(u64, &'c str, Kind)> {
     if !is_silent || !is_plain || meta_info.is_some() || !extra.is_empty() {
         return None;
     }
-    let mut texts = vec![(text, Kind::Output)];
+    let mut texts = vec![(text, TextKind::Output)];
     for message in [delta, message].into_iter().flatten() {
         let Message { content, refusal, reasoning_content, reasoning, .. } = message;
         if message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
@@ -74,8 +74,8 @@ fn only_text<'c>(chunk: &'c Chunk<'_>) -> Option<(u64, &'c str, Kind)> {
         {
             return None;
         }
-        texts.extend([(content, Kind::Output), (refusal, Kind::Output)]);
-        texts.extend([(reasoning_content, Kind::Reasoning), (reasoning, Kind::Reasoning)]);
+        texts.extend([(content, TextKind::Output), (refusal, TextKind::Output)]);
+        texts.extend([(reasoning_content, TextKind::Reasoning), (reasoning, TextKind::Reasoning)]);
     }
     texts.retain(|(text, _)| !text.is_empty());
     let [(Content { text: Cow::Borrowed(text), .. }, kind)] = *texts else { return None };
