@@ -1,6 +1,6 @@
 //! Warnings about a result, with advice.
 //!
-//! A warning is a row of one of the lists of [`Kind`]s: its name, its title, when it applies and what it
+//! A warning is a row of one of the lists of [`WarningKind`]s: its name, its title, when it applies and what it
 //! finds then, and an example. The terminal, the page, the JSON summary and `aiperf explain` read it.
 
 mod counts;

@@ -21,7 +21,7 @@ impl<'a> Snapshot<'a> {
     /// Converts `exposition` to the form that files and statistics share.
     ///
     /// - A counter loses `_total`; a family of type info gains `_info`, and a gauge with that
-    ///   suffix is [`Kind::Info`].
+    ///   suffix is [`SeriesKind::Info`].
     /// - Buckets may be in any order and become ascending. The count of a histogram without `+Inf`
     ///   becomes that bucket, and conversely.
     /// - If a series is repeated, the last value applies; the same holds for two families that get
@@ -33,7 +33,7 @@ impl<'a> Snapshot<'a> {
         Self::and_dropped(exposition).0
     }
 
-    /// Like [`Snapshot::of`], but also returns the families of which something had to be dropped,
+    /// Like [`Snapshot::from_exposition`], but also returns the families of which something had to be dropped,
     /// once each: an infinite value or NaN, or a histogram with such a value, without a sum,
     /// without a count in any form, or with an invalid bound. Quantiles of a summary that are NaN
     /// indicate that nothing was observed; they are dropped without being reported here.

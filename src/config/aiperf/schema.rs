@@ -79,7 +79,7 @@ pub(super) struct Setting {
     warmup: Option<Rule>,
     /// The values that a sweep can vary: of the flag, or of both flags of a distribution.
     varied: &'static [Number],
-    /// Path of its value in a run, as [`input_config`](super::input_config) describes it; `None` if
+    /// Path of its value in a run, as [`input_config`](super::input_config()) describes it; `None` if
     /// `input_config` does not have the setting.
     source: Option<&'static str>,
     /// The value that is left out of `input_config`.

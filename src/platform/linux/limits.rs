@@ -73,7 +73,7 @@ pub(crate) fn memory_bytes() -> Option<u64> {
     [machine.filter(|bytes| *bytes > 0), process, container].into_iter().flatten().min()
 }
 
-/// See [`Exhausted::of`].
+/// See [`Exhausted::from_error`].
 #[must_use]
 pub(crate) fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
     match Errno::from_io_error(error)? {

@@ -38,7 +38,7 @@ pub(crate) const fn memory_bytes() -> Option<u64> {
     None
 }
 
-/// See [`Exhausted::of`]. The numbers are the same on every Unix.
+/// See [`Exhausted::from_error`]. The numbers are the same on every Unix.
 #[must_use]
 pub(crate) fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
     const ENFILE: i32 = 23;
