@@ -165,13 +165,6 @@ impl Tenants {
             concurrency: has_concurrency.then_some(slots),
         })
     }
-
-    /// Returns whether any tenant has lengths of its own.
-    #[must_use]
-    pub fn have_lengths(&self) -> bool {
-        let has = |tenant: &Tenant| tenant.input_tokens.is_some() || tenant.output_tokens.is_some();
-        self.tenants.iter().any(has)
-    }
 }
 
 impl Entry {
@@ -283,7 +276,6 @@ mod tests {
                     osl: 64\n  headers: {X-Tenant: a, X-Level: 3}\n  goodput: ttft<=200ms\n";
         let found = Tenants::parse(text).unwrap();
         assert_eq!(found.concurrency, Some(3));
-        assert!(found.have_lengths());
         let [a] = found.tenants.as_slice() else { panic!("{found:?}") };
         assert_eq!(a.input_tokens, Some(Length::LogNormal { mean: 512.0, median: 192.0 }));
         assert_eq!(a.output_tokens, Some(Length::exactly(64.0)));

@@ -344,21 +344,22 @@ fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
     let widths = fit.half_widths.as_deref().unwrap_or_default();
     let average = || {
         let mean = points.iter().map(|(_, time)| time).sum::<f64>() / points.len() as f64;
-        format!("it is {} ms on average", number(Some(mean)))
+        format!("is {} ms on average", number(Some(mean)))
     };
     if let (true, Some(slope), Some(width)) =
         (fit.is_flat(), fit.coefficients.first(), widths.first())
     {
         return format!(
             "Time to First Token does not depend on the input length (slope {slope:.2} ± {width:.2} ms a \
-             token, 95% interval): {}.",
+             token, 95% interval): it {}.",
             average(),
         );
     }
-    // With little noise, a millionth is more than chance.
+    // With little noise, even a slope of nanoseconds a token is more than chance.
     if fit.r_squared().is_some() && fit.change(points) < NEGLIGIBLE {
         return format!(
-            "Time to First Token does not depend on the input length to within 1%: {}.",
+            "Time to First Token does not depend on the input length: it changes by less than 1% over all \
+             lengths, and {}.",
             average(),
         );
     }

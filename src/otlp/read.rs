@@ -17,7 +17,7 @@ use super::{
 use crate::input::Meter;
 use crate::input::json::Each;
 
-/// Encodes the object `text`. Members that are not in the table are skipped, and `null` is no value.
+/// Encodes the object `text`. Members that are not in the table are skipped, and `null` means that there is no value.
 ///
 /// # Errors
 ///

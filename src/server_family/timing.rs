@@ -274,7 +274,7 @@ impl ServerTiming {
         self.worker = Some(name.into());
     }
 
-    /// Returns whether it has no times at all.
+    /// Returns whether there are no times at all.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { worker, speculation, cached, other, .. } = self;
         !self.has_times()

@@ -247,58 +247,36 @@ struct Signal {
     path: &'static str,
 }
 
-const METRICS: Signal = Signal {
-    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-    exporter: "OTEL_METRICS_EXPORTER",
-    insecure: ["OTEL_EXPORTER_OTLP_METRICS_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"],
-    protocol: ["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
-    compression: ["OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
-    headers: ["OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
-    timeout: ["OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"],
-    certificate: ["OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
-    client_certificate: [
-        "OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE",
-        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-    ],
-    client_key: ["OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
-    path: METRICS_PATH,
-};
+/// Composes the names of a signal's variables.
+macro_rules! signal {
+    ($signal:literal, $path:expr) => {
+        signal!($signal, $path,
+            insecure: "INSECURE",
+            protocol: "PROTOCOL",
+            compression: "COMPRESSION",
+            headers: "HEADERS",
+            timeout: "TIMEOUT",
+            certificate: "CERTIFICATE",
+            client_certificate: "CLIENT_CERTIFICATE",
+            client_key: "CLIENT_KEY",
+        )
+    };
+    ($signal:literal, $path:expr, $($member:ident: $name:literal,)+) => {
+        Signal {
+            endpoint: concat!("OTEL_EXPORTER_OTLP_", $signal, "_ENDPOINT"),
+            exporter: concat!("OTEL_", $signal, "_EXPORTER"),
+            path: $path,
+            $($member: [
+                concat!("OTEL_EXPORTER_OTLP_", $signal, "_", $name),
+                concat!("OTEL_EXPORTER_OTLP_", $name),
+            ],)+
+        }
+    };
+}
 
-const TRACES: Signal = Signal {
-    endpoint: TRACES_ENDPOINT,
-    exporter: "OTEL_TRACES_EXPORTER",
-    insecure: ["OTEL_EXPORTER_OTLP_TRACES_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"],
-    protocol: ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
-    compression: ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
-    headers: ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
-    timeout: ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"],
-    certificate: ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
-    client_certificate: [
-        "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
-        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-    ],
-    client_key: ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
-    path: TRACES_PATH,
-};
-
-const LOGS: Signal = Signal {
-    endpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
-    exporter: "OTEL_LOGS_EXPORTER",
-    insecure: ["OTEL_EXPORTER_OTLP_LOGS_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"],
-    protocol: ["OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
-    compression: ["OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
-    headers: ["OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
-    timeout: ["OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"],
-    certificate: ["OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
-    client_certificate: [
-        "OTEL_EXPORTER_OTLP_LOGS_CLIENT_CERTIFICATE",
-        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-    ],
-    client_key: ["OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
-    path: LOGS_PATH,
-};
-
-const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const METRICS: Signal = signal!("METRICS", METRICS_PATH);
+const TRACES: Signal = signal!("TRACES", TRACES_PATH);
+const LOGS: Signal = signal!("LOGS", LOGS_PATH);
 
 fn no_collector() -> TelemetryError {
     TelemetryError::Setting {

@@ -132,7 +132,7 @@ fn the_newest_names_have_every_request() {
     assert_eq!(usage(&received, "output_tokens"), both(3.0, 60.0));
     assert_eq!(usage(&received, "cache_read.input_tokens"), both(16.0, 0.0));
     assert_eq!(usage(&received, "reasoning.output_tokens"), both(1.0, 7.0));
-    // No request reported it, and two had no usage.
+    // No request reported it, and two did not have usage.
     let none = vec![("unknown".to_owned(), 0.0)];
     assert_eq!(usage(&received, "cache_write.input_tokens"), none);
 }

@@ -55,6 +55,4 @@ impl EntryRange {
     pub const START: Self = Self { min: 0.0, max: 0.0 };
     /// Trees are entered in the middle half of their durations.
     pub const MIDDLE: Self = Self { min: 0.25, max: 0.75 };
-    /// Trees are entered anywhere.
-    pub const ANYWHERE: Self = Self { min: 0.0, max: 1.0 };
 }
