@@ -10,9 +10,10 @@ use crate::tables;
 #[must_use]
 pub(crate) fn runs(runs: &[Listed], style: Style) -> String {
     let table = tables::runs::runs(runs, local_minute);
+    let few = table.few().map_or_else(String::new, |few| format!("{few}\n"));
     let mut drawn = Table::plain(table.columns);
     for (cells, (run, _)) in table.rows.iter().zip(tables::runs::each(runs)) {
         drawn.row_with(cells, String::new(), run.state.level == Level::Bad);
     }
-    drawn.render(style)
+    drawn.render(style) + &few
 }

@@ -349,9 +349,12 @@ fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
     if let (true, Some(slope), Some(width)) =
         (fit.is_flat(), fit.coefficients.first(), widths.first())
     {
+        // Microseconds with one digit, of which zero does not have a sign.
+        let slope = (1e4 * slope).round() / 10.0 + 0.0;
         return format!(
-            "Time to First Token does not depend on the input length (slope {slope:.2} ± {width:.2} ms a \
-             token, 95% interval): it {}.",
+            "Time to First Token does not depend on the input length (slope {slope:.1} ± {:.1} µs a token, 95% \
+             interval): it {}.",
+            1e3 * width,
             average(),
         );
     }

@@ -17,6 +17,8 @@ const STYLE: &str = "td.good { color: var(--good); } td.doubtful { color: var(--
 
 /// Writes the page of `runs`, whose directories are relative to that of the page.
 pub(super) fn write(out: &mut dyn Write, title: &str, runs: &[Listed]) -> io::Result<()> {
+    let table = tables::runs::runs(runs, local_minute);
+    let few = table.few().map_or_else(String::new, |few| format!(". {few}"));
     let style = theme::style_sheet_by_preference() + page::STYLE + STYLE;
     let title = escaped(title);
     write!(
@@ -27,10 +29,9 @@ pub(super) fn write(out: &mut dyn Write, title: &str, runs: &[Listed]) -> io::Re
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>{style}</style>\n\
          </head>\n<body>\n<main>\n<h1>{title}</h1>\n<div class=\"table\"><div class=\"scroll\">\n\
-         <table>\n<caption class=\"note\">The newest first</caption>\n<thead><tr>",
+         <table>\n<caption class=\"note\">The newest first{few}</caption>\n<thead><tr>",
         page::hash(&style)
     )?;
-    let table = tables::runs::runs(runs, local_minute);
     for column in &table.columns {
         let class = class(column);
         write!(out, "<th scope=\"col\"{class}>{}</th>", column.name)?;
@@ -121,7 +122,11 @@ mod tests {
             models: "a & b".to_owned(),
             load: "concurrency 8".to_owned(),
             start_wall_ns: None,
-            headline: Headline { ttft_p99: Some(212.34567), ..Headline::default() },
+            headline: Headline {
+                requests: Some(367),
+                ttft_p99: Some(212.34567),
+                ..Headline::default()
+            },
             state: State { level: Level::Bad, text: "2 of 3 gates held".to_owned() },
             page: Some("report.html".into()),
             members: Vec::new(),
@@ -141,7 +146,8 @@ mod tests {
             page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !page.contains("<script")
         );
         assert!(page.contains("<td>a &amp; b</td>"));
-        assert!(page.contains("<td class=\"number\">212.3</td>"));
+        assert!(page.contains("<td class=\"number\">(212.3)</td>"));
+        assert!(page.contains("In parentheses: of too few requests; p99 needs 368 in each run."));
         assert!(page.contains("<td class=\"bad\">2 of 3 gates held</td>"));
         assert!(page.contains("<tr><td>└ concurrency_8</td>"));
     }

@@ -29,6 +29,8 @@ pub(crate) struct Listed {
 /// The most important results, as far as a run has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Headline {
+    /// Number of successful requests.
+    pub(crate) requests: Option<u64>,
     pub(crate) request_throughput: Option<f64>,
     pub(crate) output_token_throughput: Option<f64>,
     /// In milliseconds, as the following.

@@ -65,13 +65,16 @@ fn runs_are_listed_newest_first_and_shown_again() {
         .iter()
         .map(|row| row.split_whitespace().find(|it| *it != "└").unwrap_or_default())
         .collect();
-    let expected = ["deep/gated", "swept", "concurrency_1", "concurrency_2", "first", "Page:"];
+    let expected =
+        ["deep/gated", "swept", "concurrency_1", "concurrency_2", "first", "In", "Page:"];
     assert_eq!(first_words, expected, "{listed}");
     assert!(rows[0].ends_with("0 of 1 gates held"), "{listed}");
     assert!(rows[1].contains("by concurrency") && rows[1].contains(" 2 runs"), "{listed}");
     assert!(rows[4].starts_with("first (baseline)"), "{listed}");
     let p99 = summary(&runs.join("first"))["request_latency"]["p99"].as_f64().unwrap();
-    let shown = rows[4].split_whitespace().filter_map(|word| word.replace(',', "").parse().ok());
+    let shown = rows[4]
+        .split_whitespace()
+        .filter_map(|word| word.replace([',', '(', ')'], "").parse().ok());
     assert!(
         shown.into_iter().any(|value: f64| (value - p99).abs() <= 1e-3 * p99),
         "{p99} {listed}"

@@ -39,6 +39,7 @@ struct Summary {
 struct Statistics {
     avg: Option<f64>,
     p99: Option<f64>,
+    count: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -137,6 +138,7 @@ fn run(directory: &Path, place: &Path) -> Option<Listed> {
         load: outcome.map(|outcome| outcome.load.to_string()).unwrap_or_default(),
         start_wall_ns: outcome.map(|outcome| outcome.start_wall_ns),
         headline: Headline {
+            requests: summary.request_latency.count,
             request_throughput: summary.request_throughput.avg,
             output_token_throughput: summary.output_token_throughput.avg,
             ttft_p99: summary.time_to_first_token.p99,
