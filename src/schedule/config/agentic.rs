@@ -51,8 +51,6 @@ pub struct EntryRange {
 }
 
 impl EntryRange {
-    /// Trees begin with their first requests.
-    pub const START: Self = Self { min: 0.0, max: 0.0 };
     /// Trees are entered in the middle half of their durations.
     pub const MIDDLE: Self = Self { min: 0.25, max: 0.75 };
 }
