@@ -21,7 +21,7 @@ venv() {
     { apt_install python3-venv && python3 -m venv "$1"; }
 }
 
-# Prints a member of the package in Cargo.toml, such as `version`.
+# Prints a member of the package aiperf, such as `version`.
 package() {
-  cargo metadata --locked --no-deps --format-version 1 | jq -r ".packages[0].$1"
+  cargo metadata --locked --no-deps --format-version 1 | jq -r ".packages[] | select(.name == \"aiperf\").$1"
 }

@@ -34,14 +34,15 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use base::redact;
+use measure::metrics;
+use mock_server::{self, MockServer};
+use results::console;
+use results::terminal::{Stderr, stderr, terminal_style, terminal_width};
+use telemetry;
+
 use self::outcome::{NO_THREADS, Outcome, exit_code, explained, is_broken_pipe, lacks_threads};
 use crate::cli::{self, Command, Demo, ManPage};
-use crate::console;
-use crate::metrics;
-use crate::mock_server::{self, MockServer};
-use crate::redact;
-use crate::telemetry;
-use crate::terminal::{Stderr, stderr, terminal_style, terminal_width};
 
 /// Runs the command that `arguments`, program name first, describe, and returns the exit
 /// code. Results are written to stdout, everything else to stderr.

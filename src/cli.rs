@@ -63,10 +63,11 @@ use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use measure::multi_run::space::Range;
+use measure::multi_run::sweep::{Choice, Parameter};
+use mock_server;
+
 use crate::config::{Benchmark, Cell, ConfigError, Environment, RunConfig, Space};
-use crate::mock_server;
-use crate::multi_run::space::Range;
-use crate::multi_run::sweep::{Choice, Parameter};
 
 use given::Given;
 use sweep::{CellOf, Sweep};
@@ -410,7 +411,7 @@ struct ParsedSpace {
     arguments: Vec<OsString>,
     shown: Vec<OsString>,
     command: clap::Command,
-    sweep: crate::multi_run::sweep::Config,
+    sweep: measure::multi_run::sweep::Config,
 }
 
 impl Space for ParsedSpace {

@@ -6,7 +6,6 @@
 pub mod aiperf;
 mod check;
 mod control;
-mod env;
 mod many;
 pub(crate) mod metrics_url;
 pub mod scenario;
@@ -25,27 +24,38 @@ use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::dataset::Seed;
-use crate::metrics::deployment::Deployment;
-use crate::multi_run::{self, Member, Variation};
-use crate::redact::{Secret, ShownUrl};
-use crate::report::PageFile;
-use crate::report::plot::AutoPlot;
-use crate::run::Tables;
-use crate::run::scenario::ScenarioRun;
-use crate::schedule::config::{LoadPattern, PhaseConfig, only_measured};
-use crate::setting::named;
-use crate::units::Nanos;
-use crate::{
-    api, artifacts, dataset, endpoint, gpu, judge, metrics, mlflow, network_latency, otlp_receiver,
-    redact, schedule, server_metrics, telemetry, transport,
-};
+use base::redact;
+use base::redact::{Secret, ShownUrl};
+use base::setting::named;
+use base::units::Nanos;
+use client::endpoint;
+use client::network_latency;
+use client::schedule;
+use client::schedule::config::{LoadPattern, PhaseConfig, only_measured};
+use client::transport;
+use dataset;
+use dataset::Seed;
+use measure::gpu;
+use measure::judge;
+use measure::metrics;
+use measure::metrics::deployment::Deployment;
+use measure::multi_run::{self, Member, Variation};
+use measure::otlp_receiver;
+use measure::server_metrics;
+use results::api;
+use results::artifacts;
+use results::mlflow;
+use results::report::PageFile;
+use results::report::plot::AutoPlot;
+use results::run::Tables;
+use results::run::scenario::ScenarioRun;
+use telemetry;
 
-pub use crate::console::Ui;
-pub use crate::environment::Environment;
-pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
+pub use base::environment::Environment;
 pub use check::ConfigError;
+pub use client::transport::{ConnectionReuse, Connections, IpVersion};
 pub use control::{Control, ResetKvCache, ServerProfiler};
+pub use results::console::Ui;
 pub use tenants::{Tenant, Tenants};
 
 /// The configuration of a run. Serialized, without secrets, it is `run_info.config` of the JSON
@@ -56,7 +66,7 @@ pub struct RunConfig {
     /// The prompts to send.
     pub dataset: dataset::Config,
     /// The tokenizer that counts tokens.
-    pub tokenizer: crate::tokenizer::Source,
+    pub tokenizer: tokens::tokenizer::Source,
     /// Whether input tokens are counted after applying the chat template.
     pub apply_chat_template: bool,
     /// How requests are built and responses parsed.
@@ -220,7 +230,7 @@ impl RunConfig {
         let Some(shard) = self.schedule.shard else { return Uuid::new_v4() };
         let urls: Vec<ShownUrl> = self.server.urls.iter().map(Secret::<Url>::shown).collect();
         let common = (
-            (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+            ("aiperf", env!("CARGO_PKG_VERSION")),
             (seed.0, self.schedule.start_at, shard.count()),
             (&self.dataset.models, urls, self.endpoint.endpoint_type.traits().name),
             (&self.schedule.phases, &self.schedule.replay),

@@ -1,7 +1,7 @@
 //! The duration of any file is finite or unknown.
 #![no_main]
 
-use aiperf::dataset::audio_seconds;
+use dataset::audio_seconds;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|file: &[u8]| {

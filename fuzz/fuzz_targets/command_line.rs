@@ -6,8 +6,8 @@ use std::ffi::OsString;
 
 use aiperf::cli::{self, Command};
 use aiperf::config::Environment;
-use aiperf::redact;
-use aiperf::runner::RequestBuilder;
+use base::redact;
+use client::runner::RequestBuilder;
 use libfuzzer_sys::fuzz_target;
 use uuid::Uuid;
 

@@ -5,11 +5,11 @@
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
-use aiperf::dataset::{Config, Dataset, FileFormat, Source, Synthesis, TraceSettings};
-use aiperf::endpoint::{self, EndpointType};
-use aiperf::environment::Environment;
-use aiperf::hub::Hub;
-use aiperf::tokenizer::TokenCounter;
+use dataset::{Config, Dataset, FileFormat, Source, Synthesis, TraceSettings};
+use client::endpoint::{self, EndpointType};
+use base::environment::Environment;
+use tokens::hub::Hub;
+use tokens::tokenizer::TokenCounter;
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
 

@@ -2,12 +2,12 @@
 //! formatted, stored and summarized.
 #![no_main]
 
-use aiperf::server_metrics::FetchTimes;
-use aiperf::server_metrics::exposition::{Exposition, Format};
-use aiperf::server_metrics::report::{self, Window, Windows};
-use aiperf::server_metrics::snapshot::Snapshot;
-use aiperf::server_metrics::store::Store;
-use aiperf::units::Nanos;
+use measure::server_metrics::FetchTimes;
+use measure::server_metrics::exposition::{Exposition, Format};
+use measure::server_metrics::report::{self, Window, Windows};
+use measure::server_metrics::snapshot::Snapshot;
+use measure::server_metrics::store::Store;
+use base::units::Nanos;
 use libfuzzer_sys::fuzz_target;
 
 const SECOND: u64 = 1_000_000_000;

@@ -1,7 +1,7 @@
 //! Any `--gate`, absolute or relative, is rejected, or its text describes the same gate again.
 #![no_main]
 
-use aiperf::judge::{Gate, RelativeGate};
+use measure::judge::{Gate, RelativeGate};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

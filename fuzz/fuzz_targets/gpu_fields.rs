@@ -1,7 +1,7 @@
 //! Any text is a file of fields of DCGM, of which each line is read or has an error.
 #![no_main]
 
-use aiperf::gpu::fields::Fields;
+use measure::gpu::fields::Fields;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

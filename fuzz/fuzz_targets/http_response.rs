@@ -1,8 +1,8 @@
 //! However a response is split into reads, it has the same head and body, or the same error.
 #![no_main]
 
-use aiperf::record::RequestError;
-use aiperf::transport::http1::{Progress, ResponseDecoder, ResponseHead, ResponseSink};
+use client::record::RequestError;
+use client::transport::http1::{Progress, ResponseDecoder, ResponseHead, ResponseSink};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! Any text is a template or rejected with a message, and rendering it ends.
 #![no_main]
 
-use aiperf::jinja::{Template, environment};
+use base::jinja::{Template, environment};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::dataset::{Length, RecordedLengths, SequenceDistribution};
+use dataset::{Length, RecordedLengths, SequenceDistribution};
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
 

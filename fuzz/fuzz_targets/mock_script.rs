@@ -2,7 +2,7 @@
 //! formatted and parsed again.
 #![no_main]
 
-use aiperf::mock_server::{Jitter, Script, parse_duration};
+use mock_server::{Jitter, Script, parse_duration};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::rebuild;
+use results::artifacts::rebuild;
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! Any `--goodput` is rejected, or names each metric once with a finite limit.
 #![no_main]
 
-use aiperf::metrics::parse_objectives;
+use measure::metrics::parse_objectives;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

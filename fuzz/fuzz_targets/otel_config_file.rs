@@ -1,8 +1,8 @@
 //! Any configuration file of OpenTelemetry is applied or refused.
 #![no_main]
 
-use aiperf::environment::Environment;
-use aiperf::telemetry::check_configuration_file;
+use base::environment::Environment;
+use telemetry::check_configuration_file;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,8 +2,8 @@
 //! whether it uses a proxy.
 #![no_main]
 
-use aiperf::environment::Environment;
-use aiperf::transport::Proxies;
+use base::environment::Environment;
+use client::transport::Proxies;
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 

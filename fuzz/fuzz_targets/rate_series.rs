@@ -2,8 +2,8 @@
 //! order.
 #![no_main]
 
-use aiperf::schedule::config::{ArrivalPattern, Rate};
-use aiperf::schedule::{RateCurve, parse_rate_series};
+use client::schedule::config::{ArrivalPattern, Rate};
+use client::schedule::{RateCurve, parse_rate_series};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

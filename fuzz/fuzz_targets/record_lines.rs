@@ -5,8 +5,8 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::rebuild;
-use aiperf::console::{self, Style};
+use results::artifacts::rebuild;
+use results::console::{self, Style};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 

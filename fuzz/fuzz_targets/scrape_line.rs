@@ -5,10 +5,10 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::rebuild;
-use aiperf::artifacts::server_metrics::{ScrapeLineReader, ScrapeLines};
-use aiperf::server_metrics::exposition::Exposition;
-use aiperf::server_metrics::{Endpoint, Scrape};
+use results::artifacts::rebuild;
+use results::artifacts::server_metrics::{ScrapeLineReader, ScrapeLines};
+use measure::server_metrics::exposition::Exposition;
+use measure::server_metrics::{Endpoint, Scrape};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use aiperf::config::selfcheck;
-use aiperf::metrics::health::Machine;
+use measure::metrics::health::Machine;
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
 

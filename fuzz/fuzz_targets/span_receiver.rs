@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|body: &[u8]| aiperf::otlp_receiver::read_any_request(body));
+fuzz_target!(|body: &[u8]| measure::otlp_receiver::read_any_request(body));

@@ -1,7 +1,7 @@
 //! Any bytes are an event, whose data is not longer than its lines.
 #![no_main]
 
-use aiperf::endpoint::sse;
+use client::endpoint::sse;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|event: &[u8]| {

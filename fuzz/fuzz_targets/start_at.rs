@@ -1,7 +1,7 @@
 //! Any `--start-at` is rejected, or is the same time after it is formatted and parsed again.
 #![no_main]
 
-use aiperf::schedule::start_at;
+use client::schedule::start_at;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

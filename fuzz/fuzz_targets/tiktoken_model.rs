@@ -5,8 +5,8 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::environment::Environment;
-use aiperf::tokenizer::{Source, TokenCounter};
+use base::environment::Environment;
+use tokens::tokenizer::{Source, TokenCounter};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 

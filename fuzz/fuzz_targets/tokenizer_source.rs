@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use aiperf::environment::Environment;
-use aiperf::tokenizer::{self, Source};
+use base::environment::Environment;
+use tokens::tokenizer::{self, Source};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 

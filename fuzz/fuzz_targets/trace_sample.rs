@@ -2,7 +2,7 @@
 //! parsed again.
 #![no_main]
 
-use aiperf::telemetry::TraceSample;
+use telemetry::TraceSample;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! Any JSON can be parsed as a usage object.
 #![no_main]
 
-use aiperf::endpoint::Usage;
+use client::endpoint::Usage;
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 

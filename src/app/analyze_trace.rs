@@ -7,17 +7,18 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use base::platform::replace;
+use base::redact::printable;
+use base::statistics::Distribution;
+use base::statistics::percentile::distribution;
+use dataset::{Sessions, TraceAnalysis};
+use results::console::{self, Column, Style, Table, numbers};
+use results::terminal::terminal_style;
+use tokens::tokenizer::TokenCounter;
+
 use super::gates;
 use super::outcome::Outcome;
 use crate::cli::AnalyzeTrace;
-use crate::console::{self, Column, Style, Table, numbers};
-use crate::dataset::{self, Sessions, TraceAnalysis};
-use crate::platform::replace;
-use crate::redact::printable;
-use crate::statistics::Distribution;
-use crate::statistics::percentile::distribution;
-use crate::terminal::terminal_style;
-use crate::tokenizer::TokenCounter;
 
 /// The statistics, and the order in which a narrow terminal does without them.
 const COLUMNS: [(&str, u8); 7] =
@@ -38,7 +39,7 @@ pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Res
     }
     if let Some(page) = &asked.page {
         let name = asked.file.file_name().unwrap_or(asked.file.as_os_str()).to_string_lossy();
-        crate::report::write_trace(page, &name, &analysis)
+        results::report::write_trace(page, &name, &analysis)
             .with_context(|| format!("cannot write {}", page.display()))?;
         writeln!(out, "\nPage saved to {}", printable(&page.display().to_string()))?;
     }

@@ -4,19 +4,20 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::{Context, bail};
 
+use base::interrupt::Interrupt;
+use base::platform::replace;
+use base::redact::printable;
+use base::setting::Named as _;
+use dataset::anonymous::Anonymizer;
+use dataset::file::write::{AnonymousFormat, Written, mooncake};
+use dataset::{Account, Conversations};
+use results::console;
+use tokens::tokenizer::{Source as TokenizerSource, TokenCounter};
+
 use super::interrupt;
 use super::outcome::Outcome;
 use crate::cli::Anonymize;
 use crate::config::Environment;
-use crate::console;
-use crate::dataset::anonymous::Anonymizer;
-use crate::dataset::file::write::{AnonymousFormat, Written, mooncake};
-use crate::dataset::{self, Account, Conversations};
-use crate::interrupt::Interrupt;
-use crate::platform::replace;
-use crate::redact::printable;
-use crate::setting::Named as _;
-use crate::tokenizer::{Source as TokenizerSource, TokenCounter};
 
 /// Tokens of a block, unless the format or the user has another number.
 const BLOCK_TOKENS: u32 = 64;
@@ -151,8 +152,9 @@ fn differences(account: &Account, written: &Written, out: &mut impl Write) -> io
 
 #[cfg(test)]
 mod tests {
+    use base::interrupt::Interrupter;
+
     use super::*;
-    use crate::interrupt::Interrupter;
 
     #[test]
     fn an_interrupt_leaves_no_file() {

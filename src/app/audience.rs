@@ -3,13 +3,14 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use crate::api::{Api, Listener};
+use base::interrupt::Interrupter;
+use results::api::{Api, Listener};
+use results::follow::Followers;
+use results::mlflow::Tracker;
+use results::status::Status;
+use results::terminal::{Stderr, View};
+
 use crate::config::{RunConfig, Ui};
-use crate::follow::Followers;
-use crate::interrupt::Interrupter;
-use crate::mlflow::Tracker;
-use crate::status::Status;
-use crate::terminal::{Stderr, View};
 
 /// The followers that the settings of a command ask for.
 pub(super) struct Audience {

@@ -6,15 +6,16 @@ use std::path::Path;
 use anyhow::{anyhow, bail};
 use uuid::Uuid;
 
+use measure::multi_run::capacity::{Demand, Level, Model};
+use measure::multi_run::{Config, Filter, Member, Trials};
+use results::artifacts::rebuild::{self, Group, GroupRun};
+use results::console;
+use results::terminal::terminal_style;
+
 use super::outcome::Outcome;
 use super::profile;
-use crate::artifacts::rebuild::{self, Group, GroupRun};
 use crate::cli::Capacity;
 use crate::config::Benchmark;
-use crate::console;
-use crate::multi_run::capacity::{Demand, Level, Model};
-use crate::multi_run::{Config, Filter, Member, Trials};
-use crate::terminal::terminal_style;
 
 /// Predicts what `asked` asks for, performs the `run` that confirms it if there is one, and writes the
 /// result to `out`.

@@ -7,21 +7,22 @@ use anyhow::{Context as _, bail};
 use tokio::runtime;
 use uuid::Uuid;
 
+use base::redact;
+use base::units::Nanos;
+use client::endpoint::{self, Endpoint, ParsedResponse, http_error};
+use client::record::{Arrival, RequestError, ResponseBody, SseEvent};
+use client::runner::RequestBuilder;
+use client::transport::{
+    Client, Connector, Notifications, OutgoingRequest, SessionConnection, Target,
+};
+use dataset::{Conversation, Turn};
+use results::terminal::Stderr;
+use tokens::tokenizer::TokenCounter;
+
 use super::outcome::Outcome;
 use super::profile::counter;
 use crate::cli::Chat;
 use crate::config::{RunConfig, url as urls};
-use crate::dataset::{Conversation, Turn};
-use crate::endpoint::{self, Endpoint, ParsedResponse, http_error};
-use crate::record::{Arrival, RequestError, ResponseBody, SseEvent};
-use crate::redact;
-use crate::runner::RequestBuilder;
-use crate::terminal::Stderr;
-use crate::tokenizer::TokenCounter;
-use crate::transport::{
-    Client, Connector, Notifications, OutgoingRequest, SessionConnection, Target,
-};
-use crate::units::Nanos;
 
 /// Maximum length of a message in bytes.
 const MAX_MESSAGE: u64 = 1 << 20;

@@ -6,23 +6,24 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
+use base::column::Store;
+use client::server_family::SeriesKind;
+use measure::judge::Comparison;
+use measure::judge::compare::{
+    Conclusion, Finding, Models, Plan, Requests, Row, Side, Trial, differences, different_loads,
+};
+use measure::judge::reports::{Case, CaseOutcome, Suite};
+use measure::metrics::time_breakdown::TimeBreakdown;
+use measure::multi_run::{Member, Variation};
+use results::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
+use results::console;
+use results::run::RunReport;
+use results::terminal::terminal_style;
+
 use super::gates;
 use super::outcome::Outcome;
 use super::output::Output;
-use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::{Compare, CompareFormat, Comparing};
-use crate::column::Store;
-use crate::console;
-use crate::judge::Comparison;
-use crate::judge::compare::{
-    Conclusion, Finding, Models, Plan, Requests, Row, Side, Trial, differences, different_loads,
-};
-use crate::judge::reports::{Case, CaseOutcome, Suite};
-use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::multi_run::{Member, Variation};
-use crate::run::RunReport;
-use crate::server_family::SeriesKind;
-use crate::terminal::terminal_style;
 
 /// Version of the JSON output.
 const SCHEMA_VERSION: &str = "1.0";

@@ -5,11 +5,12 @@ use std::io;
 
 use serde_json::{Value, json};
 
+use dataset::{PUBLIC, Public};
+use results::console::DownloadLine;
+use results::terminal::{Stderr, terminal_width};
+use tokens::hub::Hub;
+
 use crate::config::{Environment, Ui};
-use crate::console::DownloadLine;
-use crate::dataset::{PUBLIC, Public};
-use crate::hub::Hub;
-use crate::terminal::{Stderr, terminal_width};
 
 /// The hub, whose downloads are shown as `ui` asks.
 pub(super) fn hub(ui: Ui) -> Hub {

@@ -8,33 +8,34 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 
+use base::interrupt::Interrupt;
+use measure::judge::{JudgedRun, Undecided};
+use measure::metrics::Accumulator;
+use measure::multi_run::history::{End, History};
+use measure::multi_run::knee::Saturation;
+use measure::multi_run::limit::standing_of;
+use measure::multi_run::search;
+use measure::multi_run::sweep::{Choice, Results};
+use measure::multi_run::{
+    self, Failure, GroupResults, Member, RunResult, Trials, Variation, aggregate,
+};
+use results::artifacts::ArtifactError;
+use results::artifacts::aggregate::AggregateFiles;
+use results::artifacts::layout::Layout;
+use results::artifacts::search::SearchFile;
+use results::artifacts::sweep::SweepFiles;
+use results::console;
+use results::follow::{Delivered, Ended, Follower as _, Followers};
+use results::report::plot::AutoPlot;
+use results::report::{self, Comparison, PageFile};
+use results::run::scenario::Invalid;
+use results::run::{ClientTables, RunReport};
+use results::terminal::{terminal_style, terminal_width};
+
 use super::outcome::Outcome;
 use super::output::Output;
 use super::{gates, plot};
-use crate::artifacts::ArtifactError;
-use crate::artifacts::aggregate::AggregateFiles;
-use crate::artifacts::layout::Layout;
-use crate::artifacts::search::SearchFile;
-use crate::artifacts::sweep::SweepFiles;
 use crate::config::RunConfig;
-use crate::console;
-use crate::follow::{Delivered, Ended, Follower as _, Followers};
-use crate::interrupt::Interrupt;
-use crate::judge::{JudgedRun, Undecided};
-use crate::metrics::Accumulator;
-use crate::multi_run::history::{End, History};
-use crate::multi_run::knee::Saturation;
-use crate::multi_run::limit::standing_of;
-use crate::multi_run::search;
-use crate::multi_run::sweep::{Choice, Results};
-use crate::multi_run::{
-    self, Failure, GroupResults, Member, RunResult, Trials, Variation, aggregate,
-};
-use crate::report::plot::AutoPlot;
-use crate::report::{self, Comparison, PageFile};
-use crate::run::scenario::Invalid;
-use crate::run::{ClientTables, RunReport};
-use crate::terminal::{terminal_style, terminal_width};
 
 /// A run that has ended and written its files.
 pub(super) struct RunEnding {
@@ -343,7 +344,7 @@ pub(super) fn line_of_cell<'a>(
 /// Wraps a line between words if it is for a terminal.
 fn wrapped(line: String) -> String {
     match terminal_width(&io::stdout()) {
-        Some(_) => console::wrapped(&line, terminal_style()),
+        Some(_) => console::wrapped_line(&line, terminal_style()),
         None => line,
     }
 }

@@ -9,15 +9,16 @@ use std::path::Path;
 
 use anyhow::bail;
 
+use base::setting;
+use client::record::ErrorKind;
+use measure::metrics::health::{LoadVerdict, Verdict, reasons_by_example};
+use measure::metrics::{Registry, reference};
+use results::console;
+use results::terminal::terminal_style;
+use results::warnings::Warning;
+
 use super::outcome::Outcome;
 use crate::cli::{self, Explain};
-use crate::console;
-use crate::metrics::health::{LoadVerdict, Verdict, reasons_by_example};
-use crate::metrics::{Registry, reference};
-use crate::record::ErrorKind;
-use crate::setting;
-use crate::terminal::terminal_style;
-use crate::warnings::Warning;
 
 const CONCEPTS: &str = include_str!("../../docs/concepts.md");
 const GATES: &str = include_str!("../../docs/gates.md");

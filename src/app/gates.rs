@@ -6,12 +6,13 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use base::platform::replace;
+use measure::judge::JudgedRun;
+use measure::judge::reports::{self, Suite};
+use results::terminal::Stderr;
+
 use super::outcome::Outcome;
 use crate::config::Environment;
-use crate::judge::JudgedRun;
-use crate::judge::reports::{self, Suite};
-use crate::platform::replace;
-use crate::terminal::Stderr;
 
 /// Checks that the JUnit file can be written, and creates its directory.
 pub(super) fn check(junit: Option<&Path>) -> anyhow::Result<()> {

@@ -8,9 +8,10 @@ use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
 
+use base::interrupt::Interrupter;
+use base::platform::signals::Signals;
+
 use super::outcome::Outcome;
-use crate::interrupt::Interrupter;
-use crate::platform::signals::Signals;
 
 /// Process ID of the first process of a container.
 const FIRST: u32 = 1;

@@ -5,18 +5,19 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use base::redact::printable;
+use measure::multi_run::Failure;
+use results::artifacts::rebuild::{self, Group};
+use results::console;
+use results::report as pages;
+use results::run::listed::Listed;
+use results::terminal::terminal_style;
+
 use super::ending::RunEnding;
 use super::outcome::Outcome;
 use super::output::Output;
 use super::report::{self, warn};
-use crate::artifacts::rebuild::{self, Group};
 use crate::cli::{List, Show};
-use crate::console;
-use crate::multi_run::Failure;
-use crate::redact::printable;
-use crate::report as pages;
-use crate::run::listed::Listed;
-use crate::terminal::terminal_style;
 
 /// The page in the directory of the runs.
 const INDEX: &str = "index.html";

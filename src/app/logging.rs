@@ -10,10 +10,11 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use base::lock::{Guard, Lock};
+use base::redact;
+use results::terminal::Stderr;
+
 use crate::config::LogLevel;
-use crate::lock::{Guard, Lock};
-use crate::redact;
-use crate::terminal::Stderr;
 
 /// The log file of the current run.
 static FILE: Lock<Option<File>> = Lock::new(None);

@@ -2,8 +2,9 @@
 
 use std::io;
 
+use dataset::DatasetError;
+
 use crate::cli::CliError;
-use crate::dataset::DatasetError;
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use results::terminal::View;
+
 use super::outcome::Outcome;
-use crate::terminal::View;
 
 /// Where a command writes its results. An error does not end the command, since the reader of the
 /// output may be gone: nothing more is written then.

@@ -1,7 +1,8 @@
 //! The page of `--html`.
 
+use results::report::PageFile;
+
 use super::gates;
-use crate::report::PageFile;
 
 /// Checks that the page can be written, and creates its directory.
 pub(super) fn check(page: Option<&PageFile>) -> anyhow::Result<()> {

@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use uuid::Uuid;
 
+use measure::multi_run::{Config, GroupResults, Member, Trials};
+use results::artifacts::layout::PLOTS;
+use results::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, Wanted};
+use results::console;
+use results::report::plot::{self, AutoPlot, Charts};
+use results::report::{self, Comparison};
+use results::run::RunReport;
+use results::terminal::terminal_style;
+
 use super::logging;
 use super::outcome::Outcome;
 use super::report::warn;
-use crate::artifacts::layout::PLOTS;
-use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, Wanted};
 use crate::cli::Plot;
 use crate::config::LogLevel;
-use crate::console;
-use crate::multi_run::{Config, GroupResults, Member, Trials};
-use crate::report::plot::{self, AutoPlot, Charts};
-use crate::report::{self, Comparison};
-use crate::run::RunReport;
-use crate::terminal::terminal_style;
 
 /// The list of the pictures.
 const SUMMARY: &str = "summary.txt";

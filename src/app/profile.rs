@@ -16,6 +16,28 @@ mod together;
 use std::io::Write;
 use std::sync::Arc;
 
+use ::measure::metrics::Registry;
+use ::measure::metrics::health::SelfCheck;
+use ::measure::otlp_receiver;
+use base::interrupt::Interrupt;
+use base::units::Clock;
+use client::endpoint::{self, Endpoint};
+use client::record::TraceShare;
+use client::runner::{OwnConversations, RequestBuilder, Targets, TenantRequests, Workload};
+use client::schedule::config::{PhaseConfig, measured, only_measured};
+use client::transport::Target;
+use dataset::{Dataset, Seed};
+use results::api::Listener;
+use results::artifacts::Claim;
+use results::console;
+use results::follow::Followers;
+use results::processing::Processed;
+use results::run::RunDescription;
+use results::run::provenance::Provenance;
+use results::run::setup::Setup;
+use results::terminal::Stderr;
+use tokens::tokenizer::TokenCounter;
+
 pub(super) use self::ab::ab;
 use self::inputs::RunInputs;
 pub(super) use self::inputs::counter;
@@ -27,29 +49,11 @@ use super::outcome::Outcome;
 use super::output::Output;
 use super::start::Start;
 use super::{gates, interrupt, page};
-use crate::api::Listener;
-use crate::artifacts::Claim;
-use crate::config::{Benchmark, Environment, RunConfig, Ui, selfcheck, url as urls};
-use crate::console;
-use crate::dataset::{Dataset, Seed};
-use crate::endpoint::{self, Endpoint};
-use crate::follow::Followers;
-use crate::interrupt::Interrupt;
-use crate::metrics::Registry;
-use crate::metrics::health::SelfCheck;
-use crate::otlp_receiver;
-use crate::processing::Processed;
-use crate::record::TraceShare;
-use crate::run::RunDescription;
-use crate::run::provenance::Provenance;
-use crate::run::setup::Setup;
-use crate::runner::{OwnConversations, RequestBuilder, Targets, TenantRequests, Workload};
-use crate::schedule::config::{PhaseConfig, measured, only_measured};
+use crate::config::{Benchmark, RunConfig, Ui, selfcheck, url as urls};
 use crate::server_control::{Probe, Profiler, Servers};
-use crate::terminal::Stderr;
-use crate::tokenizer::TokenCounter;
-use crate::transport::Target;
-use crate::units::Clock;
+
+/// The commit that the program was built from, if the build knew it.
+const COMMIT: Option<&str> = option_env!("AIPERF_COMMIT");
 
 /// Performs the benchmark, and writes the results to `out`.
 pub(super) fn profile(benchmark: Benchmark, out: &mut impl Write) -> anyhow::Result<Outcome> {
@@ -218,7 +222,7 @@ impl Run {
             setup: Setup::read(&serialized)?,
             config: serialized,
             cli_command: config.cli_command.clone(),
-            provenance: Provenance::here(counts.then_some(&counter), Environment::process()),
+            provenance: Provenance::here(COMMIT, counts.then_some(&counter)),
             random_seed: Some(seed.0),
             member: config.member.clone(),
             shard: config.schedule.shard,

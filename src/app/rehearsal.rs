@@ -13,15 +13,16 @@ use std::thread;
 
 use anyhow::{Context, bail};
 
+use base::platform::{limits, process};
+use client::endpoint::{self, Endpoint, EndpointType};
+use dataset::{Conversation, Dataset, Part, Source, Turn};
+use tokens::hub::Hub;
+use tokens::tokenizer::{self, TokenCounter};
+
 use super::outcome::Outcome;
 use super::profile;
 use crate::cli;
 use crate::config::{Benchmark, Environment, RunConfig};
-use crate::dataset::{Conversation, Dataset, Part, Source, Turn};
-use crate::endpoint::{self, Endpoint, EndpointType};
-use crate::hub::Hub;
-use crate::platform::{limits, process};
-use crate::tokenizer::{self, TokenCounter};
 
 /// The first argument of the trial process.
 pub(super) const FLAG: &str = "--rehearsal";

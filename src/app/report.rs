@@ -6,23 +6,26 @@ use std::path::Path;
 
 use anyhow::bail;
 
+use base::interrupt::Interrupt;
+use base::platform::signals;
+use base::redact;
+use measure::multi_run::sweep::Step;
+use measure::multi_run::{
+    self, Failure, GroupResults, Next, Planner, RunResult, Trials, Variation,
+};
+use results::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
+use results::console;
+use results::follow::Followers;
+use results::mlflow::Resender;
+use results::terminal::Stderr;
+
 use super::ending::{
     Delivery, Ending, GroupEnding, RunEnding, Runs, deliver, line_of_cell, line_of_run,
 };
 use super::outcome::Outcome;
 use super::output::Output;
 use super::{gates, page};
-use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::Report;
-use crate::console;
-use crate::follow::Followers;
-use crate::interrupt::Interrupt;
-use crate::mlflow::Resender;
-use crate::multi_run::sweep::Step;
-use crate::multi_run::{self, Failure, GroupResults, Next, Planner, RunResult, Trials, Variation};
-use crate::platform::signals;
-use crate::redact;
-use crate::terminal::Stderr;
 
 /// Recomputes the summaries of the directories. A single directory is that of a run or of
 /// several runs; several directories are the shards of one run.

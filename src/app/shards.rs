@@ -18,7 +18,8 @@ use uuid::Uuid;
 pub(super) use barrier::Barrier;
 pub(super) use member::Member;
 
-use crate::artifacts::{self, ArtifactError, Wanted};
+use results::artifacts::{self, ArtifactError, Wanted};
+
 use crate::config::RunConfig;
 
 /// Name of the directory with the combined files.

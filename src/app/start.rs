@@ -4,10 +4,11 @@ use std::io::Write;
 
 use anyhow::bail;
 
+use base::interrupt::Interrupt;
+use base::units::{Clock, Nanos, wall};
+use results::terminal::Stderr;
+
 use crate::config::{RunConfig, Ui};
-use crate::interrupt::Interrupt;
-use crate::terminal::Stderr;
-use crate::units::{Clock, Nanos, wall};
 
 /// Maximum time until the start; anything later is a typing error.
 const FURTHEST: Nanos = Nanos(24 * 3_600_000_000_000);

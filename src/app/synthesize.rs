@@ -8,12 +8,13 @@ use anyhow::{Context, anyhow};
 use chrono::Utc;
 use serde_json::{Map, Value, json};
 
+use base::input;
+use base::statistics::Distribution;
+use base::statistics::percentile::distribution;
+use dataset::agentic_code::{AgenticCode, End, Session, generate};
+
 use super::outcome::Outcome;
 use crate::cli::Synthesize;
-use crate::dataset::agentic_code::{AgenticCode, End, Session, generate};
-use crate::input;
-use crate::statistics::Distribution;
-use crate::statistics::percentile::distribution;
 
 /// Writes the trace that `asked` describes, and what is in it, to a new directory.
 pub(super) fn synthesize(asked: &Synthesize, out: &mut impl Write) -> anyhow::Result<Outcome> {
@@ -128,7 +129,7 @@ fn quality(sessions: &[Session], config: &AgenticCode) -> Value {
 fn values_of_turns(
     sessions: &[Session],
     is_wanted: impl Fn(usize) -> bool,
-    value: impl Fn(&crate::dataset::agentic_code::Turn) -> f64,
+    value: impl Fn(&dataset::agentic_code::Turn) -> f64,
 ) -> Vec<f64> {
     let turns = sessions.iter().flat_map(|session| session.turns.iter().enumerate());
     turns.filter(|(at, _)| is_wanted(*at)).map(|(_, turn)| value(turn)).collect()

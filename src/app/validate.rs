@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
+use base::setting::Named as _;
+use dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
+use results::console;
+use tokens::tokenizer::TokenCounter;
+
 use super::datasets;
 use super::outcome::Outcome;
 use crate::cli::Validate;
 use crate::config::Ui;
-use crate::console;
-use crate::dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
-use crate::setting::Named as _;
-use crate::tokenizer::TokenCounter;
 
 /// Prints what the file contains.
 ///

@@ -4,13 +4,14 @@
 
 use clap::{ArgAction, Args};
 
+use base::setting::{Named as _, named};
+use base::units::Nanos;
+use client::schedule::{Adaptive, Control, StepPolicy};
+use measure::metrics::metric::LatencyFrom;
+use measure::multi_run::Filter;
+
 use super::value::{above_zero, choice, positive, seconds, seconds_above_zero};
 use crate::config::ConfigError;
-use crate::metrics::metric::LatencyFrom;
-use crate::multi_run::Filter;
-use crate::schedule::{Adaptive, Control, StepPolicy};
-use crate::setting::{Named as _, named};
-use crate::units::Nanos;
 
 /// A value of `--adaptive-step-policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,15 @@
 
 use clap::{ArgGroup, Args};
 
+use base::units::Nanos;
+use client::schedule::PhaseKind;
+use client::schedule::config::{
+    Agentic, AgenticPart, EntryRange, Limit, LoadPattern, PhaseConfig, StopCondition,
+};
+
 use super::load_args::WarmupArgs;
 use super::value::{positive, ratio, seconds, seconds_above_zero, seconds_or_inf};
 use crate::config::ConfigError;
-use crate::schedule::PhaseKind;
-use crate::schedule::config::{
-    Agentic, AgenticPart, EntryRange, Limit, LoadPattern, PhaseConfig, StopCondition,
-};
-use crate::units::Nanos;
 
 /// How lanes replay the trees of agents.
 #[derive(Args)]

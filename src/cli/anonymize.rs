@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use dataset::FileFormat;
+use dataset::anonymous::Names;
+use dataset::file::write::AnonymousFormat;
+
 use super::value::{choice, positive};
-use crate::dataset::FileFormat;
-use crate::dataset::anonymous::Names;
-use crate::dataset::file::write::AnonymousFormat;
 
 /// The trace to anonymize.
 #[derive(Debug, Args)]

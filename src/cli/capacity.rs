@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use measure::multi_run::Filter;
+
 use super::multi_run::level;
 use super::value::{above_zero, positive, seconds};
 use crate::config::ConfigError;
-use crate::multi_run::Filter;
 
 /// What to predict from the loads of a sweep or a search.
 #[derive(Debug, Args)]

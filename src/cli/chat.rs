@@ -6,10 +6,11 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use base::setting::Named as _;
+use client::endpoint::EndpointType;
+
 use super::value::{choice, positive, seconds_above_zero};
 use crate::config::{ConfigError, RunConfig};
-use crate::endpoint::EndpointType;
-use crate::setting::Named as _;
 
 /// The server to chat with.
 #[derive(Debug, Args)]

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use base::setting::named;
+use measure::judge::RelativeGate;
+use measure::judge::compare::{Plan, TOLERANCE_PERCENT};
+use measure::metrics::metric::Percent;
+
 use super::multi_run::level;
 use super::value::{above_zero, choice, percentile};
-use crate::judge::RelativeGate;
-use crate::judge::compare::{Plan, TOLERANCE_PERCENT};
-use crate::metrics::metric::Percent;
-use crate::setting::named;
 
 /// A value of `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

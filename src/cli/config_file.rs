@@ -15,12 +15,13 @@ use std::path::Path;
 use clap::{Arg, ArgAction, Command};
 use serde_norway::{Mapping, Value};
 
+use base::input::{self, yaml};
+
 use self::substitution::Substitution;
 use super::value::members as fields;
 use super::{scenario, switches};
 use crate::config::aiperf::{self, scalar};
 use crate::config::{ConfigError, Environment};
-use crate::input::{self, yaml};
 
 pub(super) use shown::{Origin, effective, template};
 
@@ -259,7 +260,7 @@ fn unknown(key: &str, profile: &Command) -> String {
         return refusal;
     }
     let names = profile.get_arguments().filter(|flag| !flag.is_hide_set());
-    let hint = match crate::setting::similar(key, names.filter_map(Arg::get_long)).first() {
+    let hint = match base::setting::similar(key, names.filter_map(Arg::get_long)).first() {
         Some(long) => format!("did you mean {long}?"),
         None => "`aiperf config init` prints all settings".to_owned(),
     };

@@ -4,13 +4,15 @@ use std::path::Path;
 
 use url::{Host, Url};
 
+use base::environment::InvalidVariable;
+use base::input;
+use base::redact::Secret;
+use base::units::Nanos;
+use client::transport::tls::{self, Identity};
+use client::transport::{Proxies, SocketOptions, TlsError, TlsOptions};
+
 use super::profile::TlsArgs;
 use crate::config::{ConfigError, ConnectionReuse, Connections, Environment, RunConfig};
-use crate::input;
-use crate::redact::Secret;
-use crate::transport::tls::{self, Identity};
-use crate::transport::{Proxies, SocketOptions, TlsError, TlsOptions};
-use crate::units::Nanos;
 
 /// The connection settings of the flags and of `environment`.
 pub(super) fn connections(
@@ -43,7 +45,7 @@ pub(super) fn limit(
     in_flight: Option<u64>,
     servers: usize,
     environment: Environment<'_>,
-) -> Result<usize, ConfigError> {
+) -> Result<usize, InvalidVariable> {
     let needed = in_flight.unwrap_or(0).saturating_mul(servers as u64);
     let needed = usize::try_from(needed).unwrap_or(usize::MAX);
     environment.count(LIMIT, Connections::default().limit.max(needed))
@@ -76,7 +78,11 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn seconds(environment: Environment<'_>, name: &str, default: f64) -> Result<Nanos, ConfigError> {
+fn seconds(
+    environment: Environment<'_>,
+    name: &str,
+    default: f64,
+) -> Result<Nanos, InvalidVariable> {
     environment.number(name, default).map(Nanos::from_seconds)
 }
 

@@ -4,10 +4,11 @@
 
 use clap::Args;
 
+use base::redact::Secret;
+use base::units::Nanos;
+
 use super::value::{origin_path, seconds, seconds_above_zero};
 use crate::config::{Control, ResetKvCache, ServerProfiler};
-use crate::redact::Secret;
-use crate::units::Nanos;
 
 /// Requests that control the server around the run.
 #[derive(Args)]

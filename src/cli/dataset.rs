@@ -1,19 +1,20 @@
 //! The dataset of a run: a part for each different combination of settings that its phases have.
 
+use base::input;
+use client::endpoint::EndpointTraits;
+use client::schedule::PhaseKind;
+use client::schedule::config::{PhaseConfig, StopCondition};
+use dataset::{
+    Config, FileFormat, Length, ModelSelection, NormalDistribution, Part, RandomRange,
+    RecordedLengths, Sampling, Source, Synthetic, TenantLengths, TraceSettings,
+};
+
 use super::given::Given;
 use super::phases::Listed;
 use super::profile::{InputArgs, ProfileArgs};
 use super::prompt_args::{ConversationArgs, PromptArgs};
 use super::{hub_args, rankings};
 use crate::config::{ConfigError, Environment};
-use crate::dataset::{
-    Config, FileFormat, Length, ModelSelection, NormalDistribution, Part, RandomRange,
-    RecordedLengths, Sampling, Source, Synthetic, TenantLengths, TraceSettings,
-};
-use crate::endpoint::EndpointTraits;
-use crate::input;
-use crate::schedule::PhaseKind;
-use crate::schedule::config::{PhaseConfig, StopCondition};
 
 /// Maximum number of conversations to generate before the run by default. Others are generated while it
 /// goes on.

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use measure::metrics::deployment::Deployment;
+
 use super::value::{above_zero, positive};
-use crate::metrics::deployment::Deployment;
 
 /// What serves the model and what that costs.
 #[derive(Args)]

@@ -2,11 +2,12 @@
 
 use clap::Args;
 
+use base::units::Nanos;
+use client::schedule::{Shard, start_at};
+
 use super::value::seconds_above_zero;
 use crate::config::scheduler::{self, Barrier, ShardChoice, Task};
 use crate::config::{ConfigError, Environment};
-use crate::schedule::{Shard, start_at};
-use crate::units::Nanos;
 
 /// Which shard of the load this process sends, and when it starts.
 #[derive(Args)]

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use base::redact;
+use measure::multi_run::Variation;
+
 use crate::config::{ConfigError, aiperf};
-use crate::multi_run::Variation;
-use crate::redact;
 
 /// Why parsing the command line produced no command.
 #[derive(Debug, thiserror::Error)]

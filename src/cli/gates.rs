@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use measure::judge::{Config, Gate, StopWhen, Undecided};
+
 use super::value::choice;
-use crate::judge::{Config, Gate, StopWhen, Undecided};
 
 /// The limits that a run must keep, and where to write the result.
 #[derive(Args, Clone)]

@@ -5,16 +5,17 @@ use std::path::Path;
 
 use clap::Args;
 
+use base::input;
+use base::redact::{Secret, ShownUrl};
+use base::units::Nanos;
+use client::schedule::Shard;
+use measure::gpu::Config;
+use measure::gpu::fields::Fields;
+use measure::gpu::local::Local;
+use measure::server_metrics::EndpointConfig;
+
 use super::value::seconds;
 use crate::config::{ConfigError, Environment, metrics_url};
-use crate::gpu::Config;
-use crate::gpu::fields::Fields;
-use crate::gpu::local::Local;
-use crate::input;
-use crate::redact::{Secret, ShownUrl};
-use crate::schedule::Shard;
-use crate::server_metrics::EndpointConfig;
-use crate::units::Nanos;
 
 /// The exporters that are scraped in addition to those of the user.
 const DEFAULT_EXPORTERS: [&str; 2] =
@@ -63,7 +64,7 @@ pub(super) fn config(
     let seconds = |name: &str, default| environment.seconds(&format!("AIPERF_GPU_{name}"), default);
     let idle = flags.gpu_idle_duration.map(Nanos::from_seconds);
     let config = Config {
-        scrapes: crate::server_metrics::Config {
+        scrapes: measure::server_metrics::Config {
             endpoints: if is_off {
                 Vec::new()
             } else if asked.has_local {

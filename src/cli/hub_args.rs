@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use dataset::{HubDataset, Public, TraceSettings};
+
 use super::given::Given;
 use crate::config::ConfigError;
-use crate::dataset::{HubDataset, Public, TraceSettings};
 
 /// Datasets from the Hugging Face hub.
 #[derive(Args)]

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use results::report::PageFile;
+use results::run::ClientTables;
+
 use super::page::page_file;
 use super::value::choice;
-use crate::report::PageFile;
-use crate::run::ClientTables;
 
 /// Which runs to list.
 #[derive(Debug, Args)]

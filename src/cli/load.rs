@@ -3,18 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use base::input;
+use base::units::Nanos;
+use client::schedule::config::{
+    ArrivalPattern, Cancellation, Config, Limit, LoadPattern, PhaseConfig, Rate, RatePoint, Replay,
+    StopCondition, UseOfTimestamps, Zero,
+};
+use client::schedule::{PhaseKind, Shard, parse_rate_series};
+
 use super::given::Given;
 use super::load_args::{LoadArgs, Pattern, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::phases::Listed;
 use super::profile::ProfileArgs;
 use crate::config::ConfigError;
-use crate::input;
-use crate::schedule::config::{
-    ArrivalPattern, Cancellation, Config, Limit, LoadPattern, PhaseConfig, Rate, RatePoint, Replay,
-    StopCondition, UseOfTimestamps, Zero,
-};
-use crate::schedule::{PhaseKind, Shard, parse_rate_series};
-use crate::units::Nanos;
 
 /// The schedule of `flags` with the phases that they list, of which this process drives the `shard`;
 /// `of_tenants` are the rate and the concurrency of all tenants together, if they have their own.

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Args};
 
+use base::setting::named;
+
 use super::value::{
     above_zero, choice, concurrency, count, millis, percent, positive, rate, rate_or_inf, ratio,
     seconds, seconds_above_zero, seconds_or_inf, shape,
 };
-use crate::setting::named;
 
 /// A value of `--arrival-pattern`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-use super::value::{choice, number, positive, seconds};
-use crate::config::ConfigError;
-use crate::dataset::{
+use dataset::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape, NormalDistribution,
     PictureSampling, Pictures,
 };
+
+use super::value::{choice, number, positive, seconds};
+use crate::config::ConfigError;
 
 /// A value of `--image-source`.
 #[derive(Debug, Clone, PartialEq, Eq)]

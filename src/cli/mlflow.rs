@@ -9,11 +9,13 @@ use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use base::environment::InvalidVariable;
+use base::redact::Secret;
+use base::units::Nanos;
+use results::mlflow::Config;
+
 use super::value::{non_empty, pair};
 use crate::config::{ConfigError, Environment};
-use crate::mlflow::Config;
-use crate::redact::Secret;
-use crate::units::Nanos;
 
 /// The variables with a token, or with a name and a password.
 const TOKEN: &str = "MLFLOW_TRACKING_TOKEN";
@@ -104,7 +106,7 @@ fn basic(user: &str, password: &str) -> String {
 }
 
 fn header(name: &str, text: &str) -> Result<HeaderValue, ConfigError> {
-    let mut value = HeaderValue::from_str(text).map_err(|_| ConfigError::Environment {
+    let mut value = HeaderValue::from_str(text).map_err(|_| InvalidVariable {
         name: name.to_owned(),
         value: "<redacted>".to_owned(),
         expected: "characters that are valid in a header",

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::value::{choice, duration, positive};
-use crate::mock_server::{
+use base::units::Nanos;
+use mock_server::{
     Config, FaultRule, Jitter, MockServerError, PrefixCacheSize, Script, SpanExport, Timing,
     TimingForm,
 };
-use crate::units::Nanos;
+
+use super::value::{choice, duration, positive};
 
 /// The flags of `aiperf mock-server`.
 #[derive(Debug, Args)]

@@ -2,19 +2,20 @@
 
 use clap::{ArgGroup, Args};
 
+use base::units::Nanos;
+use measure::metrics::metric::{MetricKind, Objective, Statistic};
+use measure::metrics::objective::find;
+use measure::metrics::{MetricTag, Registry};
+use measure::multi_run::Config;
+use measure::multi_run::convergence::{self, Mode};
+use results::artifacts::ExportLevel;
+
 use super::given::Given;
 use super::profile::ProfileArgs;
 use super::search::{self, Searched};
 use super::sweep::{self, CellOf};
 use super::value::{above_zero, choice, positive, seconds};
-use crate::artifacts::ExportLevel;
 use crate::config::ConfigError;
-use crate::metrics::metric::{MetricKind, Objective, Statistic};
-use crate::metrics::objective::find;
-use crate::metrics::{MetricTag, Registry};
-use crate::multi_run::Config;
-use crate::multi_run::convergence::{self, Mode};
-use crate::units::Nanos;
 
 /// Maximum number of runs of one load; further runs would take time and add hardly any certainty.
 const MAX_RUNS: u64 = 10;

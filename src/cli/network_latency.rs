@@ -2,11 +2,12 @@
 
 use clap::Args;
 
+use base::units::Nanos;
+use client::network_latency::{Config, Probing};
+use client::transport;
+
 use super::value::{millis_above_zero, seconds};
 use crate::config::{ConfigError, Environment, ServerConfig};
-use crate::network_latency::{Config, Probing};
-use crate::transport;
-use crate::units::Nanos;
 
 /// Minimum interval in seconds, so that probes are not a load themselves.
 const MIN_INTERVAL: f64 = 0.01;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::report::PageFile;
+use results::report::PageFile;
 
 /// Whether a page is written, and where.
 #[derive(Args, Clone)]

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use clap::{Arg, ArgGroup, ArgMatches, Command, FromArgMatches as _};
 
+use base::setting::{self, MAX_NAME, is_name};
+use client::schedule::PhaseKind;
+use measure::multi_run::sweep::plain;
+
 use super::profile::ProfileArgs;
 use super::value;
 use super::{Action, Cli, CliError, explain, switches};
 use crate::config::ConfigError;
-use crate::multi_run::sweep::plain;
-use crate::schedule::PhaseKind;
-use crate::setting::{self, MAX_NAME, is_name};
 
 /// The flags of the load, which a phase can set.
 const LOAD: &[&str] = &[

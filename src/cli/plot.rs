@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use base::setting::Named as _;
+use results::report::ThemeName;
+use results::report::plot::Format;
+
 use super::value::choice;
-use crate::report::ThemeName;
-use crate::report::plot::Format;
-use crate::setting::Named as _;
 
 /// What to draw, and how.
 #[derive(Debug, Args)]

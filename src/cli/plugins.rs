@@ -5,18 +5,19 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::CliError;
-use super::load_args::Pattern;
-use super::server_metrics::Format as ServerMetricsFormat;
-use crate::artifacts::ExportLevel;
-use crate::config::{ConnectionReuse, Ui};
-use crate::dataset::{
+use base::setting::Named;
+use client::endpoint::EndpointType;
+use dataset::{
     AudioFormat, Corpus, FileFormat, ImageFormat, ModelSelection, PUBLIC, Sampling, Scene,
     VideoFormat,
 };
-use crate::endpoint::EndpointType;
-use crate::multi_run::recipe::Recipe;
-use crate::setting::Named;
+use measure::multi_run::recipe::Recipe;
+use results::artifacts::ExportLevel;
+
+use super::CliError;
+use super::load_args::Pattern;
+use super::server_metrics::Format as ServerMetricsFormat;
+use crate::config::{ConnectionReuse, Ui};
 
 /// The category to list.
 #[derive(Debug, Args)]

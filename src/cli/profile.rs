@@ -6,6 +6,19 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
+use base::semconv::Conventions;
+use base::setting::named;
+use base::statistics::Percent;
+use base::units::Nanos;
+use client::endpoint::EndpointType;
+use client::server_family::TimingMode;
+use dataset::{FileFormat, ModelSelection, Sampling};
+use measure::metrics::metric::LatencyFrom;
+use measure::otlp_receiver;
+use results::artifacts::ExportLevel;
+use results::run::ClientTables;
+use telemetry::{MetricSet, Temporality, TraceSample};
+
 use super::adaptive::AdaptiveArgs;
 use super::agentic::AgenticArgs;
 use super::control_args::ControlArgs;
@@ -32,19 +45,7 @@ use super::value::{
     seconds_above_zero, share, stats_interval,
 };
 use super::video_args::VideoArgs;
-use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, DryRun, LogLevel, Ui, WaitMode};
-use crate::dataset::{FileFormat, ModelSelection, Sampling};
-use crate::endpoint::EndpointType;
-use crate::metrics::metric::LatencyFrom;
-use crate::otlp_receiver;
-use crate::run::ClientTables;
-use crate::semconv::Conventions;
-use crate::server_family::TimingMode;
-use crate::setting::named;
-use crate::statistics::Percent;
-use crate::telemetry::{MetricSet, Temporality, TraceSample};
-use crate::units::Nanos;
 
 /// A value of `--stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

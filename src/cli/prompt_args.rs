@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
+use dataset::{CacheBust, Corpus, Length, RangeStyle, SequenceDistribution};
+
 use super::value::{choice, count, input_length, millis, number, output_length, positive};
-use crate::dataset::{CacheBust, Corpus, Length, RangeStyle, SequenceDistribution};
 
 /// Shape of conversations.
 #[derive(Args)]

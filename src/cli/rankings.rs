@@ -2,11 +2,12 @@
 
 use clap::Args;
 
+use dataset::{Corpus, NormalDistribution, Rankings};
+
 use super::given::Given;
 use super::prompt_args::ConversationArgs;
 use super::value::{number, positive_number};
 use crate::config::ConfigError;
-use crate::dataset::{Corpus, NormalDistribution, Rankings};
 
 /// Shape of generated rankings.
 #[derive(Args)]

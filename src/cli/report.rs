@@ -4,17 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use base::statistics::Percent;
+use measure::judge;
+use results::report::PageFile;
+use results::report::plot::AutoPlot;
+use results::run::ClientTables;
+
 use super::gates::GateArgs;
 use super::mlflow::MlflowArgs;
 use super::page::PageArgs;
 use super::resolve;
 use super::value::{choice, percentile};
 use crate::config::{ConfigError, Environment};
-use crate::judge;
-use crate::report::PageFile;
-use crate::report::plot::AutoPlot;
-use crate::run::ClientTables;
-use crate::statistics::Percent;
 
 /// What to recompute, and where to write it.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub struct Report {
     /// Whether each file is listed.
     pub files: bool,
     /// The MLflow server to send the run to, if any.
-    pub mlflow: Option<Box<crate::mlflow::Config>>,
+    pub mlflow: Option<Box<results::mlflow::Config>>,
 }
 
 /// The flags of `aiperf report`.

@@ -4,6 +4,28 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::Path;
 
+use base::redact;
+use base::redact::Secret;
+use base::statistics::{Percentiles, further};
+use base::units::Nanos;
+use client::endpoint::ContextOverflow;
+use client::schedule::Shard;
+use client::server_family::TimingMode;
+use measure::judge;
+use measure::judge::Gate;
+use measure::judge::adaptive::Conditions;
+use measure::metrics::metric::{LatencyFrom, Percent, Settings};
+use measure::multi_run::recipe::Recipe;
+use measure::otlp_receiver;
+use results::api;
+use results::artifacts;
+use results::artifacts::layout::Layout;
+use results::artifacts::server_metrics::ServerMetricsFiles;
+use results::console::Ui;
+use results::report::PageFile;
+use results::report::plot::AutoPlot;
+use results::run::Tables;
+
 use super::distributed::Distributed;
 use super::gates::{GateArgs, StopArgs};
 use super::given::Given;
@@ -16,26 +38,9 @@ use super::{
     connections, dataset, gpu, load, multi_run, network_latency, search, server, server_metrics,
     tenants, value,
 };
-use crate::artifacts::layout::Layout;
-use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::config::{
     ConfigError, Environment, LogLevel, RunConfig, RunnerConfig, Tenants, selfcheck, tokenizer,
 };
-use crate::console::Ui;
-use crate::endpoint::ContextOverflow;
-use crate::judge::Gate;
-use crate::judge::adaptive::Conditions;
-use crate::metrics::metric::{LatencyFrom, Percent, Settings};
-use crate::multi_run::recipe::Recipe;
-use crate::redact::Secret;
-use crate::report::PageFile;
-use crate::report::plot::AutoPlot;
-use crate::run::Tables;
-use crate::schedule::Shard;
-use crate::server_family::TimingMode;
-use crate::statistics::{Percentiles, further};
-use crate::units::Nanos;
-use crate::{api, artifacts, judge, otlp_receiver, redact, telemetry};
 
 /// The run, or the `cell` of a sweep, that `flags` and `environment` describe, validated.
 pub(super) fn run_config(
@@ -79,7 +84,7 @@ pub(super) fn run_config(
     let phases_of_run = &mut schedule.phases;
     let dataset = dataset::config(flags, phases, given, phases_of_run, &lengths, environment)?;
     let mut config = RunConfig {
-        dataset: crate::dataset::Config { random_seed: seed, ..dataset },
+        dataset: ::dataset::Config { random_seed: seed, ..dataset },
         tenants: shared_by,
         tokenizer,
         apply_chat_template: flags.tokenizer.apply_chat_template,
@@ -184,10 +189,10 @@ fn tokenizer(
     flags: &TokenizerArgs,
     model: &str,
     environment: Environment<'_>,
-) -> crate::tokenizer::Source {
+) -> tokens::tokenizer::Source {
     let revision = &flags.tokenizer_revision;
     match &flags.tokenizer {
-        Some(name) => crate::tokenizer::Source::parse(name).at_revision(revision),
+        Some(name) => tokens::tokenizer::Source::parse(name).at_revision(revision),
         None => tokenizer::default_for(model, revision, environment),
     }
 }

@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Args, Command};
 
+use dataset::Public;
+use results::run::scenario::{ScenarioDataset, ScenarioRun};
+
 use super::config_file::{Merged, Origin, subject};
 use super::profile::ProfileArgs;
 use super::{switches, value};
 use crate::config::ConfigError;
 use crate::config::scenario::{SCENARIOS, Scenario, Setting};
-use crate::dataset::Public;
-use crate::run::scenario::{ScenarioDataset, ScenarioRun};
 
 /// The benchmark of others that is performed.
 #[derive(Args)]

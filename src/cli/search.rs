@@ -2,6 +2,17 @@
 
 use clap::{ArgAction, ArgGroup, Args};
 
+use base::setting::{Named as _, named};
+use measure::metrics::metric::{MetricFlags, Objective};
+use measure::metrics::{MetricTag, Registry, parse_objectives, tag};
+use measure::multi_run::curve::Evaluation;
+use measure::multi_run::filter::{Comparison, statistic_of};
+use measure::multi_run::recipe::{ATTAINMENT, BOUNDS, Recipe, Series};
+use measure::multi_run::search::Config;
+use measure::multi_run::space::Direction;
+use measure::multi_run::sweep::{Choice, Parameter};
+use measure::multi_run::{Dimension, Filter, Range, space};
+
 use super::given::Given;
 use super::load_args::{LoadArgs, WarmupArgs};
 use super::sweep::{MAX_CELLS, parameter, swept};
@@ -10,16 +21,6 @@ use super::value::{
 };
 use crate::config::ConfigError;
 use crate::config::aiperf::{Number, Varied};
-use crate::metrics::metric::{MetricFlags, Objective};
-use crate::metrics::{MetricTag, Registry, parse_objectives, tag};
-use crate::multi_run::curve::Evaluation;
-use crate::multi_run::filter::{Comparison, statistic_of};
-use crate::multi_run::recipe::{ATTAINMENT, BOUNDS, Recipe, Series};
-use crate::multi_run::search::Config;
-use crate::multi_run::space::Direction;
-use crate::multi_run::sweep::{Choice, Parameter};
-use crate::multi_run::{Dimension, Filter, Range, space};
-use crate::setting::{Named as _, named};
 
 /// AIPerf's values of `--search-style` that are not supported.
 const OTHER_STYLES: [&str; 2] = ["smooth-isotonic", "optuna"];

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use base::units::Nanos;
+
 use super::value::{duration, positive};
 use crate::config::selfcheck as location;
 use crate::config::{ConfigError, Environment};
-use crate::units::Nanos;
 
 /// The flags of `aiperf selfcheck`.
 #[derive(Debug, Args)]

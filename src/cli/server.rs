@@ -2,18 +2,23 @@
 
 use uuid::Uuid;
 
+use base::environment::InvalidVariable;
+use base::input;
+use base::redact::Secret;
+use base::setting::{InvalidSetting, Named as _};
+use base::units::Nanos;
+use client::endpoint;
+use client::endpoint::EndpointType;
+use client::endpoint::dialect::template::PAYLOAD_TEMPLATE;
+use client::runner::RequestBuilder;
+use client::transport;
+use results::artifacts;
+
 use super::control_args::ControlArgs;
 use super::profile::{EndpointArgs, OutputArgs, ProfileArgs, TlsArgs};
 use super::{CliError, connections, value};
 use crate::config::{ConfigError, Environment, IpVersion, ServerConfig, WaitForModel, url};
-use crate::endpoint::EndpointType;
-use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
-use crate::input;
-use crate::redact::Secret;
-use crate::runner::RequestBuilder;
-use crate::setting::{InvalidSetting, Named as _};
-use crate::units::Nanos;
-use crate::{artifacts, endpoint, server_control, transport};
+use crate::server_control;
 
 /// Returns how requests are built.
 pub(super) fn endpoint(
@@ -102,11 +107,12 @@ pub(super) fn positive_seconds(
 ) -> Result<f64, ConfigError> {
     match environment.number(name, default)? {
         seconds if seconds > 0.0 => Ok(seconds),
-        seconds => Err(ConfigError::Environment {
+        seconds => Err(InvalidVariable {
             name: name.to_owned(),
             value: seconds.to_string(),
             expected: "a number above 0",
-        }),
+        }
+        .into()),
     }
 }
 

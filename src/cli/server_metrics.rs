@@ -3,14 +3,15 @@
 use clap::Args;
 use url::Url;
 
+use base::redact::Secret;
+use base::setting::named;
+use base::units::Nanos;
+use client::schedule::Shard;
+use measure::server_metrics::{Config, EndpointConfig};
+use results::artifacts::server_metrics::{Formats, JsonLayout, ServerMetricsFiles};
+
 use super::value::{choice, seconds, seconds_above_zero};
-use crate::artifacts::server_metrics::{Formats, JsonLayout, ServerMetricsFiles};
 use crate::config::{ConfigError, Environment, metrics_url};
-use crate::redact::Secret;
-use crate::schedule::Shard;
-use crate::server_metrics::{Config, EndpointConfig};
-use crate::setting::named;
-use crate::units::Nanos;
 
 /// A value of `--server-metrics-formats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,15 +9,16 @@ use std::ffi::OsString;
 use clap::{ArgAction, ArgGroup, Args, Command};
 use serde_json::{Map, Value};
 
+use base::redact;
+use base::setting::{Named as _, named};
+use base::units::Nanos;
+use measure::multi_run::Variation;
+use measure::multi_run::sweep::{Choice, Config, Mode, Parameter, plain};
+
 use super::search::{self, SearchArgs};
 use super::value::{self, choice, count, seconds, seconds_above_zero};
 use crate::config::ConfigError;
 use crate::config::aiperf::{Number, Varied, varied};
-use crate::multi_run::Variation;
-use crate::multi_run::sweep::{Choice, Config, Mode, Parameter, plain};
-use crate::redact;
-use crate::setting::{Named as _, named};
-use crate::units::Nanos;
 
 /// Maximum number of repeated values that are named.
 const MAX_NAMED: usize = 5;

@@ -4,11 +4,12 @@
 
 use clap::Args;
 
+use base::environment::Environment;
+use base::setting::Named;
+use dataset::{Corpus, ReplayOutputs, SessionColumn, Synthesis, TraceSettings};
+
 use super::value::{above_zero, choice, number, positive, share};
 use crate::config::ConfigError;
-use crate::dataset::{Corpus, ReplayOutputs, SessionColumn, Synthesis, TraceSettings};
-use crate::environment::Environment;
-use crate::setting::Named;
 
 /// How the requests of a trace are changed before they are sent.
 #[derive(Args)]

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use base::setting::named;
+
 use super::value::{choice, count, positive};
-use crate::setting::named;
 
 /// A workload that can be synthesized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The tenants that share the load.
 
+use dataset::TenantLengths;
+
 use super::profile::ProfileArgs;
 use crate::config::{ConfigError, Tenant, Tenants};
-use crate::dataset::TenantLengths;
 
 /// The tenants of the file that `--tenants` names, with the load of all together.
 pub(super) fn config(flags: &ProfileArgs) -> Result<Tenants, ConfigError> {

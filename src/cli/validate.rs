@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
+use dataset::FileFormat;
+
 use super::value::choice;
-use crate::dataset::FileFormat;
 
 /// The file to validate.
 #[derive(Debug, Args)]

@@ -7,10 +7,10 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::Value;
 
-use crate::dataset::{Length, LengthPreset};
-use crate::schedule::{MAX_CONCURRENCY, check_rate};
-use crate::setting::Named;
-use crate::statistics::{NotAPercent, Percent};
+use base::setting::Named;
+use base::statistics::{NotAPercent, Percent};
+use client::schedule::{MAX_CONCURRENCY, check_rate};
+use dataset::{Length, LengthPreset};
 
 /// Parses a percentile, such as `99.9`.
 pub(super) fn percentile(text: &str) -> Result<Percent, NotAPercent> {
@@ -296,8 +296,8 @@ fn some_time(time: f64) -> Result<f64, String> {
 }
 
 /// Like [`seconds`], but returns nanoseconds.
-pub(super) fn duration(text: &str) -> Result<crate::units::Nanos, String> {
-    seconds(text).map(crate::units::Nanos::from_seconds)
+pub(super) fn duration(text: &str) -> Result<base::units::Nanos, String> {
+    seconds(text).map(base::units::Nanos::from_seconds)
 }
 
 /// Splits `name:value` or `name=value` at whichever separator comes first.
@@ -429,7 +429,7 @@ mod tests {
         );
         assert_eq!((seconds("2.5s"), seconds("0")), (Ok(2.5), Ok(0.0)));
         assert_eq!((millis("10"), millis("2s"), millis("1.5ms")), (Ok(10.0), Ok(2000.0), Ok(1.5)));
-        assert_eq!(duration("1ms"), Ok(crate::units::Nanos(1_000_000)));
+        assert_eq!(duration("1ms"), Ok(base::units::Nanos(1_000_000)));
         for wrong in ["-1", "-5s", "10x", "s", "", "nan", "inf"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }

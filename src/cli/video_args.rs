@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use dataset::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
+
 use super::value::{choice, count, number, positive, seconds_above_zero};
-use crate::dataset::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
 
 /// Sample rates above this are in Hz, others in kHz.
 const MAX_KILOHERTZ: f64 = 1000.0;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::lock::Lock;
-use crate::platform::energy::{self, Counter};
-use crate::runner::PhaseListener;
-use crate::schedule::PhaseKind;
-use crate::units::Nanos;
+use base::lock::Lock;
+use base::platform::energy::{self, Counter};
+use base::units::Nanos;
+use client::runner::PhaseListener;
+use client::schedule::PhaseKind;
 
 /// Reads the energy counters at the start and the end of the profiling phase.
 #[derive(Debug, Default)]

@@ -2,21 +2,22 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::artifacts::ArtifactSet;
-use crate::artifacts::gpu::GpuLines;
+use base::interrupt::Interrupt;
+use base::redact::ShownUrl;
+use base::units::Clock;
+use client::runner::PhaseListener;
+use measure::gpu;
+use measure::gpu::fields::Fields;
+use measure::gpu::report::{self, GpuReport};
+use measure::gpu::sample;
+use measure::server_metrics::store::Store;
+use measure::server_metrics::{Collected, Collector, EndpointConfig, Scrape, ScrapeSink};
+use results::artifacts::ArtifactSet;
+use results::artifacts::gpu::GpuLines;
+use results::follow::{Follower, Followers};
+use telemetry::Telemetry;
+
 use crate::config::RunConfig;
-use crate::follow::{Follower, Followers};
-use crate::gpu;
-use crate::gpu::fields::Fields;
-use crate::gpu::report::{self, GpuReport};
-use crate::gpu::sample;
-use crate::interrupt::Interrupt;
-use crate::redact::ShownUrl;
-use crate::runner::PhaseListener;
-use crate::server_metrics::store::Store;
-use crate::server_metrics::{Collected, Collector, EndpointConfig, Scrape, ScrapeSink};
-use crate::telemetry::Telemetry;
-use crate::units::Clock;
 
 /// The exporters of GPUs while they are being scraped.
 pub(crate) struct GpuCollection {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::metrics::health::{Frequency, HostActivity, Reason};
-use crate::platform::machine::{Counters, Ends, Queues};
-use crate::platform::{Background, machine_files::Machine, process};
-use crate::runner::PhaseListener;
-use crate::schedule::PhaseKind;
-use crate::units::{Clock, Nanos};
+use base::platform::machine::{Counters, Ends, Queues};
+use base::platform::{Background, machine_files::Machine, process};
+use base::units::{Clock, Nanos};
+use client::runner::PhaseListener;
+use client::schedule::PhaseKind;
+use measure::metrics::health::{Frequency, HostActivity, Reason};
 
 /// Time between two readings of the frequency.
 const INTERVAL: Duration = Duration::from_secs(1);

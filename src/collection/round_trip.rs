@@ -1,12 +1,13 @@
 //! The round-trip time of the network during a run.
 
-use crate::artifacts::ArtifactSet;
-use crate::artifacts::network_latency::ProbeLines;
+use base::interrupt::Interrupt;
+use base::units::{Clock, Nanos};
+use client::network_latency::{Config, Measured, Prober};
+use client::transport::Target;
+use results::artifacts::ArtifactSet;
+use results::artifacts::network_latency::ProbeLines;
+
 use crate::config::RunConfig;
-use crate::interrupt::Interrupt;
-use crate::network_latency::{Config, Measured, Prober};
-use crate::transport::Target;
-use crate::units::{Clock, Nanos};
 
 /// The round-trip time while it is being measured, or the given one.
 pub(crate) enum RoundTrip {

@@ -2,21 +2,22 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::artifacts::layout::Layout;
-use crate::artifacts::server_metrics::ScrapeLines;
-use crate::artifacts::{ArtifactSet, WriteFailure};
+use base::interrupt::Interrupt;
+use base::units::{Clock, Nanos};
+use client::runner::PhaseListener;
+use measure::server_metrics::conservation::{self, ClientCounts, Comparison};
+use measure::server_metrics::limits::ClientLimits;
+use measure::server_metrics::report::{self, ServerMetrics};
+use measure::server_metrics::scrape::Endpoint;
+use measure::server_metrics::store::Store;
+use measure::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
+use results::artifacts::layout::Layout;
+use results::artifacts::server_metrics::ScrapeLines;
+use results::artifacts::{ArtifactSet, WriteFailure};
+use results::follow::{Follower, Followers};
+use telemetry::Telemetry;
+
 use crate::config::RunConfig;
-use crate::follow::{Follower, Followers};
-use crate::interrupt::Interrupt;
-use crate::runner::PhaseListener;
-use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
-use crate::server_metrics::limits::ClientLimits;
-use crate::server_metrics::report::{self, ServerMetrics};
-use crate::server_metrics::scrape::Endpoint;
-use crate::server_metrics::store::Store;
-use crate::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
-use crate::telemetry::Telemetry;
-use crate::units::{Clock, Nanos};
 
 /// The metrics endpoints of a run while they are being scraped.
 pub(crate) struct ServerCollection {

@@ -7,23 +7,25 @@ use std::{fs, io};
 
 use thiserror::Error;
 
+use base::environment::InvalidVariable;
+use base::redact::ShownUrl;
+use base::setting::InvalidSetting;
+use client::record::TraceShare;
+use client::runner::RequestBuilder;
+use client::schedule::Apportionment;
+use client::schedule::config::{LoadPattern, PhaseConfig, has_several, only_measured};
+use client::transport::ProxyError;
+use dataset::{MediaKinds, Part, Source, Synthetic};
+use measure::judge::StopWhen;
+use measure::judge::adaptive::Conditions;
+use measure::judge::early::EarlyDecision;
+use measure::metrics::Registry;
+use measure::metrics::metric::Settings;
+use measure::multi_run::Dimension;
+use telemetry::TraceSample;
+use tokens::tokenizer;
+
 use super::{RunConfig, ServerConfig};
-use crate::dataset::{self, MediaKinds, Part, Source, Synthetic};
-use crate::judge::StopWhen;
-use crate::judge::adaptive::Conditions;
-use crate::judge::early::EarlyDecision;
-use crate::metrics::Registry;
-use crate::metrics::metric::Settings;
-use crate::multi_run::Dimension;
-use crate::record::TraceShare;
-use crate::redact::ShownUrl;
-use crate::runner::RequestBuilder;
-use crate::schedule::Apportionment;
-use crate::schedule::config::{LoadPattern, PhaseConfig, has_several, only_measured};
-use crate::setting::InvalidSetting;
-use crate::telemetry::TraceSample;
-use crate::tokenizer;
-use crate::transport::ProxyError;
 
 /// Number of slots that are divided among tenants to see whether each gets one.
 const MAX_APPORTIONED: u64 = 100_000;
@@ -32,15 +34,8 @@ const MAX_APPORTIONED: u64 = 100_000;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
     /// An environment variable has an invalid value.
-    #[error("{name} must be {expected}, got {value:?}; correct or unset it")]
-    Environment {
-        /// The variable's name.
-        name: String,
-        /// The variable's value.
-        value: String,
-        /// What the value should be.
-        expected: &'static str,
-    },
+    #[error(transparent)]
+    Environment(#[from] InvalidVariable),
     /// A URL is invalid.
     #[error(
         "{url:?} is not a valid server URL: {why}; expected a URL such as http://localhost:8000"

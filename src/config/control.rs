@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::redact::{PathAndQuery, Secret};
-use crate::units::Nanos;
+use base::redact::{PathAndQuery, Secret};
+use base::units::Nanos;
 
 /// Which control requests are sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use base::units::Nanos;
+use client::schedule::PhaseKind;
+use client::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
+use dataset::{CacheBust, Seed};
+use measure::multi_run::{Dimension, Load, Member, evidence, limit};
+
 use super::{Cell, RunConfig, Space};
-use crate::dataset::{CacheBust, Seed};
-use crate::multi_run::{Dimension, Load, Member, evidence, limit};
-use crate::schedule::PhaseKind;
-use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
-use crate::units::Nanos;
 
 /// Minimum duration of a run at a given rate in seconds, if a number of requests ends the
 /// run: a queue takes time to grow.
@@ -103,7 +104,7 @@ impl RunConfig {
                 phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
             }
             if is_measurement || follows {
-                phase.put(load);
+                put(phase, load);
             }
         }
         if self.multi_run.has_seed_by_cell() {
@@ -176,21 +177,19 @@ fn least_requests(load: Load, told: u64) -> u64 {
     }
 }
 
-impl PhaseConfig {
-    /// Sets the phase's load, if it has the same dimension.
-    fn put(&mut self, load: Load) {
-        match (load, &mut self.load) {
-            (Load::RequestRate(rate), LoadPattern::Rate(given)) => {
-                given.points = vec![RatePoint { at: Nanos::ZERO, rate }];
-            }
-            (Load::Concurrency(sessions), LoadPattern::ClosedLoop) => {
-                let most = sessions.min(self.stop.requests.unwrap_or(sessions)).max(1);
-                self.concurrency = Some(Limit::constant(most));
-                if let Some(prefill) = &mut self.prefill_concurrency {
-                    prefill.most = prefill.most.min(most);
-                }
-            }
-            _ => {}
+/// Sets the phase's load, if it has the same dimension.
+fn put(phase: &mut PhaseConfig, load: Load) {
+    match (load, &mut phase.load) {
+        (Load::RequestRate(rate), LoadPattern::Rate(given)) => {
+            given.points = vec![RatePoint { at: Nanos::ZERO, rate }];
         }
+        (Load::Concurrency(sessions), LoadPattern::ClosedLoop) => {
+            let most = sessions.min(phase.stop.requests.unwrap_or(sessions)).max(1);
+            phase.concurrency = Some(Limit::constant(most));
+            if let Some(prefill) = &mut phase.prefill_concurrency {
+                prefill.most = prefill.most.min(most);
+            }
+        }
+        _ => {}
     }
 }

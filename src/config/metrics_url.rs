@@ -2,8 +2,9 @@
 
 use url::Url;
 
+use base::redact::Secret;
+
 use super::{ConfigError, url as urls};
-use crate::redact::Secret;
 
 /// Parses the URL of a Prometheus endpoint. The scheme defaults to `http://`, the path to
 /// `/metrics`.

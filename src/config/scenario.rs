@@ -1,7 +1,7 @@
 //! Scenarios: benchmarks that others define by their settings, and by what makes a result of theirs
 //! valid. Each is a row of [`SCENARIOS`]; how they are applied is the same for all.
 
-use crate::run::scenario::Limits;
+use results::run::scenario::Limits;
 
 /// A benchmark that others define.
 #[derive(Debug, PartialEq)]
@@ -162,8 +162,9 @@ const HARNESS: &[Setting] = &[
 
 #[cfg(test)]
 mod tests {
+    use dataset::Public;
+
     use super::*;
-    use crate::dataset::Public;
 
     #[test]
     fn every_flag_and_dataset_of_a_scenario_exists() {

@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use base::units::Nanos;
+use client::schedule::Shard;
+
 use super::Environment;
-use crate::schedule::Shard;
-use crate::units::Nanos;
 
 /// How a shard is chosen (`--shard`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,7 +332,7 @@ mod tests {
     #[test]
     fn a_choice_is_a_shard_or_automatic() {
         let parsed = |text: &str| text.parse::<ShardChoice>();
-        assert_eq!(parsed("1/4"), Ok(ShardChoice::Given(Shard::new(1, 4))));
+        assert_eq!(parsed("1/4"), Ok(ShardChoice::Given("1/4".parse().unwrap())));
         assert_eq!(parsed("auto"), Ok(ShardChoice::Auto { count: None }));
         assert_eq!(parsed("auto/8"), Ok(ShardChoice::Auto { count: Some(8) }));
         for wrong in ["", "auto/", "auto/0", "auto/65537", "auto8", "automatic", "4/4", "1/auto"] {

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use base::input;
+use measure::metrics::health::{Machine, SelfCheck};
+use results::run::provenance::Host;
+
 use super::Environment;
-use crate::input;
-use crate::metrics::health::{Machine, SelfCheck};
-use crate::run::provenance::Host;
 
 /// The path in `AIPERF_SELFCHECK_FILE`, or else `aiperf/selfcheck.json` in the user's
 /// configuration directory; `None` if neither is known.
@@ -90,8 +91,9 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use measure::metrics::health::Limits;
+
     use super::*;
-    use crate::metrics::health::Limits;
 
     #[test]
     fn the_nearest_variable_wins() {

@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_norway::Value as Yaml;
 
-use crate::dataset::Length;
-use crate::input::{self, yaml};
-use crate::metrics::metric::Objective;
-use crate::metrics::parse_objectives;
-use crate::schedule::Tenant as Traffic;
-use crate::schedule::config::ArrivalPattern;
-use crate::schedule::weibull_shape;
-use crate::{redact, setting};
+use base::input::{self, yaml};
+use base::redact;
+use base::setting;
+use client::schedule::Tenant as Traffic;
+use client::schedule::config::ArrivalPattern;
+use client::schedule::weibull_shape;
+use dataset::Length;
+use measure::metrics::metric::Objective;
+use measure::metrics::parse_objectives;
 
 /// Maximum number of tenants, each of which has a group of results.
 const MAX_TENANTS: usize = 64;

@@ -1,7 +1,8 @@
 //! The default tokenizer.
 
+use tokens::tokenizer::{Source, is_local};
+
 use super::Environment;
-use crate::tokenizer::{Source, is_local};
 
 /// The tokenizer to use without `--tokenizer`: the model's own if it is on this machine,
 /// otherwise the builtin one.

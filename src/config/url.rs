@@ -2,8 +2,9 @@
 
 use url::Url;
 
+use base::redact::{Secret, ShownUrl};
+
 use super::ConfigError;
-use crate::redact::{Secret, ShownUrl};
 
 /// Parses a base URL; the scheme defaults to `http://`.
 pub(crate) fn parse(text: &str) -> Result<Secret<Url>, ConfigError> {

@@ -10,8 +10,9 @@ use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
 
+use base::setting::named;
+
 use super::Conversation;
-use crate::setting::named;
 
 /// Why a request of the source is not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,8 +86,7 @@ impl LeftOut {
 
 /// The fate of the requests of a dataset that was read. What was read is what was sent, or what
 /// is to be sent before the run, plus what was left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Account {
     /// Requests in the source, as far as it was read. An entry that cannot be used counts as one.
     read: u64,
@@ -108,8 +108,7 @@ pub struct Account {
 }
 
 /// The lines that requests are drawn from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pool {
     /// Number of lines.
     pub(super) lines: u64,
@@ -125,18 +124,18 @@ const fn is_false(value: &bool) -> bool {
 impl Account {
     /// Returns the number of requests in the source.
     #[cfg(test)]
-    pub(crate) const fn read(&self) -> u64 {
+    pub const fn read(&self) -> u64 {
         self.read
     }
 
     /// Returns the number of requests that are not left out.
-    pub(crate) fn kept(&self) -> u64 {
+    pub fn kept(&self) -> u64 {
         self.read.saturating_sub(self.left_out.values().sum())
     }
 
     /// Returns the number of requests left out for this reason.
     #[cfg(test)]
-    pub(crate) fn left_out(&self, why: LeftOut) -> u64 {
+    pub fn left_out(&self, why: LeftOut) -> u64 {
         self.left_out.get(&why).copied().unwrap_or(0)
     }
 
@@ -148,7 +147,7 @@ impl Account {
 
     /// Returns the account of two parts together.
     #[must_use]
-    pub(crate) fn and(mut self, other: Self) -> Self {
+    pub fn and(mut self, other: Self) -> Self {
         self.read += other.read;
         for (why, requests) in other.left_out {
             self.leave_out(why, requests);
@@ -168,7 +167,7 @@ impl Account {
 
     /// Returns the account after a run that sent these requests.
     #[must_use]
-    pub(crate) fn after(mut self, sent: Sent) -> Self {
+    pub fn after(mut self, sent: Sent) -> Self {
         self.leave_out(LeftOut::NotReached, self.kept().saturating_sub(sent.requests));
         self.sent = Some(self.kept());
         self.repeated = Some(sent.repeated);
@@ -177,14 +176,14 @@ impl Account {
 
     /// Returns the account before the run.
     #[must_use]
-    pub(crate) fn before(mut self) -> Self {
+    pub fn before(mut self) -> Self {
         self.left_out.remove(&LeftOut::NotReached);
         (self.sent, self.repeated) = (None, None);
         self
     }
 
     /// Returns whether each request of the source is sent, and none twice.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.left_out.is_empty()
             && self.repeated.unwrap_or(0) == 0
             && !self.stopped_at_limit
@@ -192,13 +191,13 @@ impl Account {
     }
 
     /// Returns the reasons, each with its number; empty if nothing is left out.
-    pub(crate) fn reasons(&self) -> String {
+    pub fn reasons(&self) -> String {
         let reason = |(why, number): (&LeftOut, &u64)| format!("{number} {}", why.words());
         self.left_out.iter().map(reason).collect::<Vec<_>>().join(", ")
     }
 
     /// `40 requests read, 20 sent, 20 left out: 20 longer than --max-context-length`
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let plural = |count: u64| if count == 1 { "" } else { "s" };
         let used = if self.sent.is_some() { "sent" } else { "to send" };
         let kept = self.kept();
@@ -229,12 +228,12 @@ impl Account {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// Different requests.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Requests that had been sent before.
-    pub(crate) repeated: u64,
+    pub repeated: u64,
     /// Requests of parts that are not in the account, since they are generated.
     #[serde(skip_serializing_if = "is_none", default)]
-    pub(crate) generated: u64,
+    pub generated: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -244,14 +243,14 @@ const fn is_none(count: &u64) -> bool {
 
 impl Sent {
     /// Returns the number of requests that were sent, with repetitions.
-    pub(crate) const fn total(self) -> u64 {
+    pub const fn total(self) -> u64 {
         self.requests.saturating_add(self.repeated).saturating_add(self.generated)
     }
 }
 
 /// Counts the requests of a dataset that were sent, by conversation and turn.
 #[derive(Debug, Default)]
-pub(crate) struct SentCounter<K> {
+pub struct SentCounter<K> {
     seen: HashSet<(K, usize)>,
     repeated: u64,
     generated: u64,
@@ -260,7 +259,7 @@ pub(crate) struct SentCounter<K> {
 impl<K: Hash + Eq> SentCounter<K> {
     /// Counts a request: a turn of a conversation, of a part that is in the account if it
     /// `is_accounted`.
-    pub(crate) fn count(&mut self, is_accounted: bool, conversation: K, turn: usize) {
+    pub fn count(&mut self, is_accounted: bool, conversation: K, turn: usize) {
         if !is_accounted {
             self.generated += 1;
             return;
@@ -268,7 +267,7 @@ impl<K: Hash + Eq> SentCounter<K> {
         self.repeated += u64::from(!self.seen.insert((conversation, turn)));
     }
 
-    pub(crate) fn sent(&self) -> Sent {
+    pub fn sent(&self) -> Sent {
         let Self { seen, repeated, generated } = self;
         Sent { requests: seen.len() as u64, repeated: *repeated, generated: *generated }
     }
@@ -321,7 +320,7 @@ impl Conversations {
     }
 
     /// Returns the account so far.
-    pub(crate) fn account(&self) -> Account {
+    pub fn account(&self) -> Account {
         let mut account = self.account.clone();
         let missing = account.kept().saturating_sub(requests(&self.all));
         account.leave_out(LeftOut::Unexplained, missing);
@@ -352,11 +351,7 @@ impl Conversations {
     }
 
     /// Keeps the conversations for which `keeps` returns true; it is called with the place of each.
-    pub(crate) fn retain(
-        &mut self,
-        why: LeftOut,
-        mut keeps: impl FnMut(usize, &Conversation) -> bool,
-    ) {
+    pub fn retain(&mut self, why: LeftOut, mut keeps: impl FnMut(usize, &Conversation) -> bool) {
         let before = requests(&self.all);
         let mut at = 0;
         self.all.retain(|conversation| {
@@ -367,7 +362,7 @@ impl Conversations {
     }
 
     /// Shortens each conversation to the number of turns that `turns` returns for it.
-    pub(crate) fn shorten(&mut self, why: LeftOut, turns: impl Fn(&Conversation) -> usize) {
+    pub fn shorten(&mut self, why: LeftOut, turns: impl Fn(&Conversation) -> usize) {
         let before = requests(&self.all);
         for conversation in &mut self.all {
             let kept = turns(conversation);
@@ -377,10 +372,7 @@ impl Conversations {
     }
 
     /// Replaces the conversations by others with the same requests.
-    pub(crate) fn rearrange(
-        &mut self,
-        change: impl FnOnce(Vec<Conversation>) -> Vec<Conversation>,
-    ) {
+    pub fn rearrange(&mut self, change: impl FnOnce(Vec<Conversation>) -> Vec<Conversation>) {
         self.all = change(std::mem::take(&mut self.all));
     }
 }
@@ -394,7 +386,7 @@ fn requests(conversations: &[Conversation]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::Turn;
+    use crate::Turn;
 
     fn conversation(turns: usize) -> Conversation {
         Conversation { turns: vec![Turn::default(); turns], ..Conversation::default() }

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::Seed;
-pub(crate) use config::AgenticCode;
+pub use config::AgenticCode;
 use config::{Delays, Lognormal};
 
 /// Minimum number of output tokens, unless the configured maximum is less.
@@ -26,31 +26,31 @@ const MAX_TURNS: usize = 100_000;
 
 /// A session and its turns.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Session {
-    pub(crate) id: String,
-    pub(crate) group: u64,
+pub struct Session {
+    pub id: String,
+    pub group: u64,
     /// The turns, at least one.
-    pub(crate) turns: Vec<Turn>,
-    pub(crate) end: End,
+    pub turns: Vec<Turn>,
+    pub end: End,
 }
 
 /// A turn of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// Tokens of the prompt with its history.
-    pub(crate) input_tokens: u64,
+    pub input_tokens: u64,
     /// Tokens that this turn adds.
-    pub(crate) new_tokens: u64,
-    pub(crate) output_tokens: u64,
+    pub new_tokens: u64,
+    pub output_tokens: u64,
     /// Delay after the previous turn, in milliseconds.
-    pub(crate) delay_ms: f64,
+    pub delay_ms: f64,
     /// Blocks of the new tokens.
-    pub(crate) hash_ids: Vec<u64>,
+    pub hash_ids: Vec<u64>,
 }
 
 /// Why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// The next turn would not have fitted.
     Full,
     /// At random.
@@ -61,7 +61,7 @@ pub(crate) enum End {
 
 /// A line of the trace.
 #[derive(Debug, Serialize)]
-pub(crate) struct Line<'a> {
+pub struct Line<'a> {
     session_id: &'a str,
     input_length: u64,
     output_length: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Line<'a> {
 impl Session {
     /// Returns the lines of the trace, one for each turn. The length of a line is that of its new
     /// tokens, since a session repeats its history.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.turns.iter().enumerate().map(|(index, turn)| Line {
             session_id: &self.id,
             input_length: turn.new_tokens,
@@ -96,11 +96,7 @@ impl Session {
 ///
 /// Fails if prompts may not be longer than what all of a group begin with, or if no session has the number of turns
 /// that was drawn for it.
-pub(crate) fn generate(
-    config: &AgenticCode,
-    count: u64,
-    seed: u64,
-) -> Result<Vec<Session>, String> {
+pub fn generate(config: &AgenticCode, count: u64, seed: u64) -> Result<Vec<Session>, String> {
     let mut generator = Generator::new(config, seed);
     generator.check()?;
     (0..count).map(|_| generator.session()).collect()

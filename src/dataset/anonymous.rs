@@ -8,21 +8,22 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
+use base::setting::named;
+use base::units::Nanos;
+use tokens::tokenizer::TokenCounter;
+
 use super::file::write::weka::{Agent, Document, Entry, Request};
 use super::file::write::{Lost, Written, wait};
 use super::lengths::MAX_TOKENS;
 use super::payload;
 use super::{Branch, Conversation, Turn};
-use crate::setting::named;
-use crate::tokenizer::TokenCounter;
-use crate::units::Nanos;
 
 /// The deepest tree of sub-agents that is written.
 const MAX_DEPTH: usize = 32;
 
 /// Names that may stay as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Names {
+pub enum Names {
     /// Names of models.
     Models,
     /// Names of tools.
@@ -32,7 +33,7 @@ pub(crate) enum Names {
 named! { Names { "models" => Models, "tools" => Tools } }
 
 /// Converts conversations.
-pub(crate) struct Anonymizer<'a> {
+pub struct Anonymizer<'a> {
     conversations: &'a [Conversation],
     counter: &'a TokenCounter,
     block_tokens: u32,
@@ -61,7 +62,7 @@ struct Prompt {
 
 impl<'a> Anonymizer<'a> {
     /// Creates a converter to blocks of `block_tokens` tokens.
-    pub(crate) fn new(
+    pub fn new(
         conversations: &'a [Conversation],
         counter: &'a TokenCounter,
         block_tokens: u32,
@@ -83,22 +84,22 @@ impl<'a> Anonymizer<'a> {
     }
 
     /// Returns the number of input tokens so far.
-    pub(crate) const fn input_tokens(&self) -> u64 {
+    pub const fn input_tokens(&self) -> u64 {
         self.input_tokens
     }
 
     /// Returns the number of different blocks so far.
-    pub(crate) fn blocks(&self) -> usize {
+    pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
     /// Returns what has been converted so far, and what documents cannot express.
-    pub(crate) fn written(&self) -> &Written {
+    pub fn written(&self) -> &Written {
         &self.written
     }
 
     /// Converts the conversations that sessions draw, one after the other.
-    pub(crate) fn documents(&mut self) -> impl Iterator<Item = Document> {
+    pub fn documents(&mut self) -> impl Iterator<Item = Document> {
         let start = |it: &Conversation| it.turns.first().and_then(|turn| turn.timestamp);
         let first = self.conversations.iter().filter(|it| !it.is_child).filter_map(start).min();
         let roots = self.conversations.iter().enumerate().filter(|(_, it)| !it.is_child);

@@ -6,8 +6,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use base::setting::named;
+
 use super::{Conversation, Text, Turn};
-use crate::setting::named;
 
 /// Where a session has its marker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,7 +48,7 @@ const WARMUP: &str = "[warmup]";
 impl CacheBust {
     /// Returns the marker of the session `id`, if its prompts have one.
     #[must_use]
-    pub(crate) fn marker(self, id: Uuid, is_warmup: bool) -> Option<Arc<str>> {
+    pub fn marker(self, id: Uuid, is_warmup: bool) -> Option<Arc<str>> {
         match self {
             Self::None => None,
             Self::WarmupIsolationSystem | Self::WarmupIsolationFirstTurn => {
@@ -72,7 +73,7 @@ impl CacheBust {
     /// Returns the conversation with the marker. Without a system message, it is at the first
     /// message of the user. Turns that contain their history have it each.
     #[must_use]
-    pub(crate) fn mark(self, conversation: &Conversation, marker: &str) -> Conversation {
+    pub fn mark(self, conversation: &Conversation, marker: &str) -> Conversation {
         let mut own = conversation.with_all_turns();
         if let Some(system) = own.system.as_mut().filter(|_| self.is_of_system()) {
             *system = self.marked(system, marker).into();
@@ -129,8 +130,9 @@ impl CacheBust {
 
 #[cfg(test)]
 mod tests {
+    use base::setting::Named as _;
+
     use super::*;
-    use crate::setting::Named as _;
 
     fn conversation() -> Conversation {
         let turn = |text: &str| Turn { texts: vec![text.into()], ..Turn::default() };

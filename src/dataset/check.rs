@@ -1,12 +1,13 @@
 //! Checks of the settings of generated datasets.
 
+use base::setting::InvalidSetting;
+
 use super::lengths::MAX_TOKENS;
 use super::size::{Size, check_files, likely};
 use super::{
     AudioNoise, Config, ImageNoise, ModelSelection, NormalDistribution, Part, RandomRange,
     Rankings, RecordedLengths, SequenceDistribution, Source, Synthetic, VideoClip,
 };
-use crate::setting::InvalidSetting;
 
 impl Config {
     /// Checks that a dataset can be generated; a file or a dataset of the hub is checked when it is read.

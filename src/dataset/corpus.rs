@@ -4,9 +4,10 @@ mod code;
 
 use rand::RngExt;
 
+use base::setting::named;
+use tokens::tokenizer::TokenCounter;
+
 use super::Seed;
-use crate::setting::named;
-use crate::tokenizer::TokenCounter;
 
 /// Source of the text of generated prompts (`--prompt-corpus`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,9 +65,10 @@ mod tests {
     use std::collections::HashSet;
     use std::path::PathBuf;
 
+    use base::environment::Environment;
+    use tokens::tokenizer::Source;
+
     use super::*;
-    use crate::environment::Environment;
-    use crate::tokenizer::Source;
 
     #[test]
     fn the_texts_are_plain() {
@@ -81,7 +83,7 @@ mod tests {
 
     #[test]
     fn random_tokens_are_texts_of_the_whole_vocabulary() {
-        let path = PathBuf::from("tests/golden/tiny-model");
+        let path = PathBuf::from("../../tests/golden/tiny-model");
         let tiny = TokenCounter::load(&Source::Path(path), Environment::new(&|_| None)).unwrap();
         for counter in [TokenCounter::builtin(), tiny] {
             let tokens = Corpus::Random.tokens(&counter, Seed(1));

@@ -49,10 +49,10 @@ impl Step {
 
 /// A message of a prompt.
 #[derive(Debug, Clone)]
-pub(crate) struct Message {
+pub struct Message {
     /// `system`, `user` or `assistant`.
-    pub(crate) role: &'static str,
-    pub(crate) text: Text,
+    pub role: &'static str,
+    pub text: Text,
 }
 
 /// A message as blocks.
@@ -139,7 +139,7 @@ pub struct Prompt {
 impl Prompt {
     /// Returns the messages, in order: the system message, if there is one, and those of the user and
     /// the assistant.
-    pub(crate) fn messages(&self) -> Vec<Message> {
+    pub fn messages(&self) -> Vec<Message> {
         let mut messages = self.dialog.messages(self.at);
         if let Some((mode, marker)) = &self.marker {
             let place = |role| messages.iter().position(|message| message.role == role);
@@ -155,7 +155,7 @@ impl Prompt {
     }
 
     /// Returns all messages as one text, for APIs without messages.
-    pub(crate) fn text(&self) -> Text {
+    pub fn text(&self) -> Text {
         let mut pieces = Vec::new();
         for outline in self.dialog.outline(self.at) {
             self.dialog.write(&outline, &mut pieces);

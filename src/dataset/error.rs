@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::setting::InvalidSetting;
+use base::setting::InvalidSetting;
 
 /// Error of loading a dataset.
 #[derive(Debug, Error)]
@@ -80,7 +80,7 @@ pub enum DatasetError {
 impl DatasetError {
     /// Returns whether the error is in the command line, and not in the system.
     #[must_use]
-    pub(crate) const fn is_of_the_command_line(&self) -> bool {
+    pub const fn is_of_the_command_line(&self) -> bool {
         !matches!(self, Self::Encode { .. } | Self::Hub { .. })
     }
 }

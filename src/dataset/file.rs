@@ -29,9 +29,8 @@ mod trace;
 mod trace_flags;
 mod tracelab;
 mod weka;
-pub(crate) mod write;
+pub mod write;
 
-pub(crate) use self::analysis::{Sessions, TraceAnalysis, Tree, analyze};
 use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
@@ -47,13 +46,16 @@ use self::opening::Opening;
 use self::sharegpt::Sent;
 use self::trace::Trace;
 use self::trace_flags::check_traces;
+use base::input::{self, Input};
+use base::setting::{InvalidSetting, Named as _, named};
+use tokens::tokenizer::TokenCounter;
+
 #[cfg(test)]
 use super::Conversation;
 use super::account::Conversations;
 use super::{DatasetError, Seed, TraceSettings, finish, rows, trees};
-use crate::input::{self, Input};
-use crate::setting::{InvalidSetting, Named as _, named};
-use crate::tokenizer::TokenCounter;
+
+pub use self::analysis::{Sessions, TraceAnalysis, Tree, analyze};
 
 /// Makes the list of formats: their names and what they are. In parentheses is the module that declares
 /// a format in which each row is a request.
@@ -268,7 +270,7 @@ pub(super) fn read(
 
 /// Reads a dataset file or directory of any format, with the responses that were recorded, for other
 /// uses than sending it.
-pub(crate) fn read_recorded(
+pub fn read_recorded(
     path: &Path,
     format: Option<FileFormat>,
     counter: &TokenCounter,
@@ -300,7 +302,7 @@ fn read_file(
 }
 
 /// Returns the content of a data URL, such as `data:,{"text":"a"}`; `None` if `path` is not one.
-pub(crate) fn inline(path: &Path) -> Option<Vec<u8>> {
+pub fn inline(path: &Path) -> Option<Vec<u8>> {
     let (_, content) = path.to_str()?.strip_prefix("data:")?.split_once(',')?;
     Some(percent_decode_str(content).collect())
 }

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
+use base::setting::InvalidSetting;
+use base::units::Nanos;
+use tokens::tokenizer::TokenCounter;
+
 use super::account::{Conversations, LeftOut};
 use super::trees::tree;
 use super::{
     Config, Conversation, Length, Media, ModelSelection, Prompt, Seed, TraceSettings, Turn, payload,
 };
-use crate::setting::InvalidSetting;
-use crate::tokenizer::TokenCounter;
-use crate::units::Nanos;
 
 /// Removes token counts if the input of the endpoint is not text.
 pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
@@ -26,7 +27,7 @@ pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
 /// Returns a generated identifier for the conversation at `index`. Runs of the same dataset can be
 /// joined by it.
 #[must_use]
-pub(crate) fn conversation_id(index: usize) -> String {
+pub fn conversation_id(index: usize) -> String {
     format!("session_{index:06}")
 }
 
@@ -282,7 +283,7 @@ fn own_tokens(turn: &Turn, counter: &TokenCounter) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::MediaContent;
+    use crate::MediaContent;
 
     fn conversation(turns: &[(u64, u32)], standalone_turns: bool) -> Conversation {
         let turn = |(input, output): &(u64, u32)| Turn {

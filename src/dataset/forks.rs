@@ -64,12 +64,12 @@ impl Conversation {
     }
 
     /// Returns the number of all turns, with those that it continues.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.shared_turns() + self.turns.len()
     }
 
     /// Returns the turn at `index` of all turns.
-    pub(crate) fn turn(&self, index: usize) -> Option<&Turn> {
+    pub fn turn(&self, index: usize) -> Option<&Turn> {
         let Some(own) = index.checked_sub(self.shared_turns()) else {
             let mut at = self.inherited.as_ref()?;
             while index < at.0.start() {
@@ -81,13 +81,13 @@ impl Conversation {
     }
 
     /// Returns the turn at `index` of all turns to change it; `None` if it is shared.
-    pub(crate) fn turn_mut(&mut self, index: usize) -> Option<&mut Turn> {
+    pub fn turn_mut(&mut self, index: usize) -> Option<&mut Turn> {
         let own = index.checked_sub(self.shared_turns())?;
         self.turns.get_mut(own)
     }
 
     /// Returns the turns that it sends itself.
-    pub(crate) fn own_turns(&self) -> &[Turn] {
+    pub fn own_turns(&self) -> &[Turn] {
         let first = self.inherited_turns.saturating_sub(self.shared_turns());
         self.turns.get(first..).unwrap_or_default()
     }
@@ -106,7 +106,7 @@ impl Conversation {
     }
 
     /// Returns the turns in `range` of all turns, as far as there are any.
-    pub(crate) fn turns_in(&self, range: Range<usize>) -> impl Iterator<Item = &Turn> {
+    pub fn turns_in(&self, range: Range<usize>) -> impl Iterator<Item = &Turn> {
         let mut end = self.len();
         let mut pieces = Vec::new();
         for piece in self.pieces() {
@@ -197,7 +197,7 @@ fn forks(conversations: &[Conversation]) -> impl Iterator<Item = (usize, usize)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Branch, BranchStart};
+    use crate::{Branch, BranchStart};
 
     /// Conversations of `turns` turns, each a fork of the one before after its turn `after` of all.
     fn chain(count: usize, turns: u32, after: impl Fn(usize) -> usize) -> Vec<Conversation> {

@@ -8,13 +8,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use base::lock::Lock;
+use base::parallel;
+use tokens::tokenizer::TokenCounter;
+
 use super::{
     Config, Conversation, DatasetError, Media, Part, Rankings, Sampler, Seed, Source, Synthetic,
     finish, media, rankings, synthetic,
 };
-use crate::lock::Lock;
-use crate::parallel;
-use crate::tokenizer::TokenCounter;
 
 /// The seeds of a part.
 #[derive(Debug, Clone, Copy)]
@@ -152,7 +153,7 @@ impl Maker {
 
 impl Source {
     /// Returns the number of conversations that are generated before the run; 0 if they are read.
-    pub(crate) const fn entries(&self) -> usize {
+    pub const fn entries(&self) -> usize {
         match self {
             Self::Synthetic(Synthetic { entries, .. })
             | Self::Rankings(Rankings { entries, .. }) => *entries,
@@ -206,7 +207,7 @@ pub(super) type Change = Arc<dyn Fn(&mut Conversation) + Send + Sync>;
 /// Makes conversations beyond those that exist before the run. Their indices follow those of the dataset, the
 /// streams in turn.
 #[derive(Default)]
-pub(crate) struct Growth {
+pub struct Growth {
     streams: Vec<Stream>,
     /// Number of conversations of the dataset.
     first: usize,
@@ -247,45 +248,45 @@ impl Growth {
     }
 
     /// Lets conversations be made, whose tokens `counter` counts.
-    pub(crate) fn begin(&self, counter: Arc<TokenCounter>) {
+    pub fn begin(&self, counter: Arc<TokenCounter>) {
         self.end.store(0, Relaxed);
         *self.counter.lock() = Some(counter);
     }
 
     /// Frees the memory of the tokenizer; no conversation is made any more.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         *self.counter.lock() = None;
     }
 
     /// Returns the number of streams.
-    pub(crate) fn streams(&self) -> usize {
+    pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
     /// Returns the index of the first conversation.
-    pub(crate) const fn first(&self) -> usize {
+    pub const fn first(&self) -> usize {
         self.first
     }
 
     /// Returns the index of the first conversation of a stream that the process `index` of `count` sends.
-    pub(crate) fn first_of(&self, stream: usize, (index, count): (u64, u64)) -> usize {
+    pub fn first_of(&self, stream: usize, (index, count): (u64, u64)) -> usize {
         let first = self.streams.get(stream).map_or(0, |stream| stream.first);
         let own = (index + count - first % count) % count;
         self.first + stream + own as usize * self.streams.len()
     }
 
     /// Takes note that the conversation with this index is sent.
-    pub(crate) fn note(&self, index: usize) {
+    pub fn note(&self, index: usize) {
         self.end.fetch_max(index.saturating_add(1), Relaxed);
     }
 
     /// Returns the index after that of the last conversation that was sent.
-    pub(crate) fn end_of_sent(&self) -> usize {
+    pub fn end_of_sent(&self) -> usize {
         self.end.load(Relaxed)
     }
 
     /// Returns whether its conversations may have several turns.
-    pub(crate) fn has_several_turns(&self) -> bool {
+    pub fn has_several_turns(&self) -> bool {
         let several = |stream: &Stream| match &stream.maker.kind {
             PartGenerator::Synthetic(generator) => {
                 let turns = generator.config().turns;
@@ -307,7 +308,7 @@ impl Growth {
     }
 
     /// Makes the conversation with this index; `None` if there is no such one, or if it cannot be made.
-    pub(crate) fn make(&self, index: usize) -> Option<Conversation> {
+    pub fn make(&self, index: usize) -> Option<Conversation> {
         let beyond = index.checked_sub(self.first)?;
         let stream = self.streams.get(beyond % self.streams.len().max(1))?;
         let number = stream.first + (beyond / self.streams.len()) as u64;
@@ -326,10 +327,11 @@ impl Growth {
 
 #[cfg(test)]
 mod tests {
+    use base::environment::Environment;
+    use tokens::hub::Hub;
+
     use super::*;
-    use crate::dataset::{Corpus, Dataset, Length, ModelSelection, NormalDistribution};
-    use crate::environment::Environment;
-    use crate::hub::Hub;
+    use crate::{Corpus, Dataset, Length, ModelSelection, NormalDistribution};
 
     fn load(entries: usize, grows: bool, seed: u64, shared: Option<u64>) -> Dataset {
         let normal = |mean, stddev| NormalDistribution { mean, stddev };

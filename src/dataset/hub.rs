@@ -11,6 +11,11 @@ use std::io::Cursor;
 
 use serde::Serialize;
 
+use base::input::Input;
+use base::setting::InvalidSetting;
+use tokens::hub::{Hub, HubError, RepositoryKind};
+use tokens::tokenizer::TokenCounter;
+
 use self::public::Files;
 pub use self::public::{PUBLIC, Public};
 pub(super) use self::shape::PLACEHOLDER;
@@ -21,10 +26,6 @@ use super::media::MediaFiles;
 use super::rows::{self, Row};
 use super::said;
 use super::{DatasetError, Seed, TraceSettings, trees};
-use crate::hub::{Hub, HubError, RepositoryKind};
-use crate::input::Input;
-use crate::setting::InvalidSetting;
-use crate::tokenizer::TokenCounter;
 
 /// The branch with a dataset's own files.
 const MAIN: &str = "main";
@@ -80,7 +81,7 @@ pub(super) fn read(
 
 impl HubDataset {
     /// Returns the URL of the dataset, in the form of the hub's clients.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         let revision = self.revision.iter().map(|revision| format!("@{revision}"));
         format!("hf://datasets/{}{}", self.repository, revision.collect::<String>())
     }

@@ -15,11 +15,11 @@ use foldhash::fast::RandomState;
 use foldhash::quality::FixedState;
 
 /// Number of prefixes that a run keeps: 7/8 of a power of two, which a hash table holds in 9 MB.
-pub(crate) const MAX_PREFIXES: usize = (1 << 19) / 8 * 7;
+pub const MAX_PREFIXES: usize = (1 << 19) / 8 * 7;
 
 /// The different prefixes of the prompts so far, each with its owner.
 #[derive(Debug)]
-pub(crate) struct KnownPrefixes {
+pub struct KnownPrefixes {
     /// The lowest owner of each prefix that is kept.
     owners: HashMap<u64, u32, RandomState>,
     /// Number of zero bits with which the hashes begin of those that are kept.
@@ -29,12 +29,12 @@ pub(crate) struct KnownPrefixes {
 
 impl KnownPrefixes {
     /// Creates a count that keeps at most so many prefixes, at least 1.
-    pub(crate) fn keeping(most: usize) -> Self {
+    pub fn keeping(most: usize) -> Self {
         Self { owners: HashMap::default(), level: 0, most: most.max(1) }
     }
 
     /// Adds the prefixes of a prompt. A prefix belongs to the lowest owner that has it.
-    pub(crate) fn add(&mut self, prefixes: &[u64], owner: u32) {
+    pub fn add(&mut self, prefixes: &[u64], owner: u32) {
         for prefix in prefixes {
             if prefix.leading_zeros() < self.level {
                 continue;
@@ -50,7 +50,7 @@ impl KnownPrefixes {
     }
 
     /// Returns the number of different prefixes of each owner.
-    pub(crate) fn owned(&self) -> BTreeMap<u32, f64> {
+    pub fn owned(&self) -> BTreeMap<u32, f64> {
         let each = 2_f64.powi(i32::try_from(self.level).unwrap_or(i32::MAX));
         let mut owned = BTreeMap::new();
         for owner in self.owners.values() {
@@ -61,14 +61,14 @@ impl KnownPrefixes {
 
     /// Returns the standard error of the number of all prefixes, relative to it: 1.20/√m, where m are
     /// kept at most (Flajolet); 0 if all are kept.
-    pub(crate) fn relative_error(&self) -> f64 {
+    pub fn relative_error(&self) -> f64 {
         if self.level == 0 { 0.0 } else { 1.2 / (self.most as f64).sqrt() }
     }
 }
 
 /// Returns the hash of each prefix of `units` that consists of whole blocks of `block` units, the
 /// shortest first.
-pub(crate) fn prefixes<T: Hash>(units: &[T], block: usize) -> Vec<u64> {
+pub fn prefixes<T: Hash>(units: &[T], block: usize) -> Vec<u64> {
     let mut before = 0_u64;
     let blocks = units.chunks_exact(block.max(1));
     blocks

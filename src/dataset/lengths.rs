@@ -10,8 +10,9 @@ mod recorded;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
+use base::setting::InvalidSetting;
+
 use super::NormalDistribution;
-use crate::setting::InvalidSetting;
 
 pub(super) use correlation::Correlated;
 pub use distribution::Length;
@@ -61,15 +62,15 @@ impl NormalDistribution {
 
 /// The lengths of a use case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LengthPreset {
-    pub(crate) name: &'static str,
-    pub(crate) input_tokens: u64,
-    pub(crate) output_tokens: u64,
+pub struct LengthPreset {
+    pub name: &'static str,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
 }
 
 impl LengthPreset {
     /// The use cases and lengths that `GuideLLM`, the benchmark of the vLLM project, recommends.
-    pub(crate) const ALL: [Self; 4] = [
+    pub const ALL: [Self; 4] = [
         Self { name: "chat", input_tokens: 512, output_tokens: 256 },
         Self { name: "rag", input_tokens: 4096, output_tokens: 512 },
         Self { name: "summarize", input_tokens: 1024, output_tokens: 256 },
@@ -77,7 +78,7 @@ impl LengthPreset {
     ];
 
     /// Returns the preset called `name`.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name == name)
     }
 }

@@ -25,15 +25,15 @@ pub use self::duration::audio_seconds;
 pub(super) use self::encode::encode;
 pub(super) use self::files::MediaFiles;
 pub(super) use self::noise::MediaMaker;
-pub(crate) use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape};
-pub(in crate::dataset) use self::pictures::Gallery;
-pub(crate) use self::pictures::{PictureSampling, Pictures};
-pub(crate) use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
+pub use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape};
+pub(crate) use self::pictures::Gallery;
+pub use self::pictures::{PictureSampling, Pictures};
+pub use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
 
 /// Maximum size of a media file, in bytes.
-pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Maximum size of all media of a dataset together, in bytes; they are kept in memory.
-pub(crate) const MAX_TOTAL_BYTES: u64 = 4 << 30;
+pub const MAX_TOTAL_BYTES: u64 = 4 << 30;
 
 bitflags! {
     /// Kinds of media.
@@ -63,14 +63,14 @@ pub struct Media {
 
 impl Media {
     /// Creates an image that the server has cached under this UUID.
-    pub(crate) fn cached_image(uuid: &str) -> Self {
+    pub fn cached_image(uuid: &str) -> Self {
         let content = MediaContent::Url("".into());
         Self { kind: MediaKinds::IMAGE, content, seconds: None, uuid: Some(uuid.into()) }
     }
 
     /// Returns whether only the UUID is sent, since the server has the medium cached.
     #[must_use]
-    pub(crate) fn is_cached(&self) -> bool {
+    pub fn is_cached(&self) -> bool {
         matches!(&self.content, MediaContent::Url(url) if url.is_empty())
     }
 
@@ -79,7 +79,7 @@ impl Media {
     /// # Errors
     ///
     /// Describes the error if the bytes do not begin like a known format.
-    pub(crate) fn image(bytes: Bytes) -> Result<Self, String> {
+    pub fn image(bytes: Bytes) -> Result<Self, String> {
         let kind = MediaKinds::IMAGE;
         let media_type = kind::media_type(kind, &bytes).ok_or_else(|| {
             format!(
@@ -105,22 +105,22 @@ pub enum MediaContent {
 #[derive(Clone)]
 pub struct Inline {
     /// Media type, as in `image/png`.
-    pub(crate) media_type: Arc<str>,
+    pub media_type: Arc<str>,
     /// Content of the file.
-    pub(crate) bytes: Bytes,
+    pub bytes: Bytes,
 }
 
 impl Inline {
     /// Returns the content in base64 (RFC 4648, with padding).
     #[must_use]
-    pub(crate) fn base64(&self) -> String {
+    pub fn base64(&self) -> String {
         BASE64_STANDARD.encode(&self.bytes)
     }
 
     /// Returns the short name of the format, which is also the extension of its files: `mp3` for
     /// `audio/mpeg`.
     #[must_use]
-    pub(crate) fn format(&self) -> &str {
+    pub fn format(&self) -> &str {
         let subtype = self.media_type.rsplit('/').next().unwrap_or_default();
         match subtype {
             "mpeg" => "mp3",
@@ -142,7 +142,7 @@ impl Inline {
 impl MediaKinds {
     /// Returns the names of the kinds, as in `image and video`.
     #[must_use]
-    pub(crate) fn names(self) -> String {
+    pub fn names(self) -> String {
         let name = |kind| match kind {
             Self::IMAGE => "image",
             Self::AUDIO => "audio",
@@ -155,7 +155,7 @@ impl MediaKinds {
 impl MediaContent {
     /// Returns the URL, or the file as a data URL.
     #[must_use]
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         match self {
             Self::Url(url) => url.to_string(),
             Self::Inline(file) => file.data_url(),

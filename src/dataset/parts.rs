@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use tokens::hub::Hub;
+use tokens::tokenizer::TokenCounter;
+
 use super::account::Conversations;
 use super::growth::{Change, Growth, Maker, Seeds, Stream};
 use super::{
     Config, Conversation, Dataset, DatasetError, Length, Sampler, Sampling, Seed, Source,
     TenantLengths, file, finish, forks, hub,
 };
-use crate::hub::Hub;
-use crate::tokenizer::TokenCounter;
 
 /// A part of the dataset.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,7 +52,7 @@ impl From<Source> for Part {
 impl Config {
     /// Returns the only part; `None` if phases draw from several.
     #[must_use]
-    pub(crate) fn only_part(&self) -> Option<&Part> {
+    pub fn only_part(&self) -> Option<&Part> {
         match self.parts.as_slice() {
             [only] => Some(only),
             _ => None,
@@ -60,7 +61,7 @@ impl Config {
 
     /// Returns whether the conversations of any part are read, and not generated.
     #[must_use]
-    pub(crate) fn is_read(&self) -> bool {
+    pub fn is_read(&self) -> bool {
         self.parts.iter().any(|part| part.source.is_read())
     }
 
@@ -82,10 +83,7 @@ impl Dataset {
 
     /// Takes note that conversations of a dataset of one part were added, removed or changed, as those are
     /// `changed` that are made while the run goes on.
-    pub(crate) fn rearranged(
-        &mut self,
-        changed: impl Fn(&mut Conversation) + Send + Sync + 'static,
-    ) {
+    pub fn rearranged(&mut self, changed: impl Fn(&mut Conversation) + Send + Sync + 'static) {
         self.parts = std::iter::once(0..self.conversations.len()).collect();
         if let Some(growth) = self.growth.as_mut().and_then(Arc::get_mut) {
             let changed: Change = Arc::new(changed);
@@ -95,12 +93,12 @@ impl Dataset {
     }
 
     /// Returns what draws the conversations of a part for sessions.
-    pub(crate) fn sampler(&self, index: usize, part: &Part, seed: Seed) -> Sampler {
+    pub fn sampler(&self, index: usize, part: &Part, seed: Seed) -> Sampler {
         self.sampler_of(self.roots(index), (index, part), None, seed)
     }
 
     /// Returns what draws the conversations of a tenant in a part, if tenants have conversations of their own.
-    pub(crate) fn sampler_of_tenant(
+    pub fn sampler_of_tenant(
         &self,
         index: usize,
         part: &Part,
@@ -141,7 +139,7 @@ impl Dataset {
     }
 
     /// Loads each part as a dataset of its own.
-    pub(crate) fn load_parts(
+    pub fn load_parts(
         config: &Config,
         counter: &TokenCounter,
         tokenizes_input: bool,
@@ -176,7 +174,7 @@ impl Dataset {
 
     /// Returns the dataset of which `parts` are the parts. A conversation with the identifier of one of
     /// another part before it gets one of its own.
-    pub(crate) fn joined(mut parts: Vec<Self>) -> Self {
+    pub fn joined(mut parts: Vec<Self>) -> Self {
         if parts.len() == 1 {
             return parts.remove(0);
         }
@@ -206,7 +204,7 @@ impl Dataset {
 
     /// Returns the conversations of a part.
     #[must_use]
-    pub(crate) fn part(&self, index: usize) -> &[Conversation] {
+    pub fn part(&self, index: usize) -> &[Conversation] {
         let range = self.parts.get(index).cloned().unwrap_or_default();
         self.conversations.get(range).unwrap_or_default()
     }
@@ -214,7 +212,7 @@ impl Dataset {
     /// Returns the indices of the conversations of a part that sessions draw: all but those that others
     /// start.
     #[must_use]
-    pub(crate) fn roots(&self, part: usize) -> Range<usize> {
+    pub fn roots(&self, part: usize) -> Range<usize> {
         let first = self.parts.get(part).map_or(0, |range| range.start);
         first..first + super::roots(self.part(part))
     }
@@ -304,7 +302,7 @@ impl Loading<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Branch, BranchStart, Predecessor, Turn};
+    use crate::{Branch, BranchStart, Predecessor, Turn};
 
     /// A conversation that starts another one, whose turn waits for its first turn.
     fn tree(id: &str) -> Vec<Conversation> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::tokenizer::TokenCounter;
+use tokens::tokenizer::TokenCounter;
 
 /// Members of a body that contain its texts.
 const MEMBERS: [&str; 13] = [
@@ -96,7 +96,7 @@ pub(super) fn tool_names(tools: &RawValue) -> Vec<String> {
 
 /// Counts the tokens of a generated body's texts with `count`, or its token IDs; `None` without
 /// text, or if it is not JSON.
-pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
+pub fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
     let body = read(body)?;
     let counted = || {
         let texts = texts(&body)?;
@@ -107,7 +107,7 @@ pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u6
 
 /// Returns the texts of a generated body as they are compared with those of others: joined, the tools
 /// first, as most chat templates have them. Of token IDs, four bytes each. Empty without text.
-pub(crate) fn prompt_bytes(body: &[u8]) -> Vec<u8> {
+pub fn prompt_bytes(body: &[u8]) -> Vec<u8> {
     if let Some(text) = plain_chat(body) {
         return text;
     }
@@ -273,9 +273,10 @@ fn parts(content: &Value) -> impl Iterator<Item = Cow<'_, str>> {
 
 #[cfg(test)]
 mod tests {
+    use base::environment::Environment;
+    use tokens::tokenizer::Source;
+
     use super::*;
-    use crate::environment::Environment;
-    use crate::tokenizer::Source;
 
     fn texts(body: &Value) -> Vec<String> {
         super::texts(body).unwrap().into_iter().map(Cow::into_owned).collect()
@@ -297,7 +298,7 @@ mod tests {
         let schema = schema.to_string();
         let expected = ["Be brief.", "hello there you", "f", "adds two numbers", &schema];
         assert_eq!(texts(&chat), expected);
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/tiny-model");
         let counter =
             TokenCounter::load(&Source::parse(folder), Environment::new(&|_| None)).unwrap();
         let body = RawValue::from_string(chat.to_string()).unwrap();

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use tokens::tokenizer::TokenCounter;
+
 use super::account::{Sent, SentCounter};
 use super::known_prefixes::{KnownPrefixes, MAX_PREFIXES, prefixes};
 use super::trees::tree;
 use super::{Conversation, Dataset, Sampler, Turn, payload};
-use crate::tokenizer::TokenCounter;
 
 /// Number of tokens of a block. vLLM's prefix cache has blocks of as many.
-pub(crate) const BLOCK_TOKENS: usize = 16;
+pub const BLOCK_TOKENS: usize = 16;
 
 /// Maximum number of requests whose lengths are determined.
 const MAX_REQUESTS: usize = 1_000_000;
@@ -22,64 +23,64 @@ const MAX_COMPARED_TOKENS: u64 = 50_000_000;
 
 /// The requests of a run, as far as they are known before it.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Preview {
+pub struct Preview {
     /// Number of requests; `None` if only the time ends the run.
-    pub(crate) requests: Option<u64>,
+    pub requests: Option<u64>,
     /// Tokens of each prompt with its history, of the requests that have text. Responses in the
     /// history have as many tokens as were requested.
-    pub(crate) input: Vec<f64>,
+    pub input: Vec<f64>,
     /// Requested output tokens, of the requests that have a number.
-    pub(crate) output: Vec<f64>,
+    pub output: Vec<f64>,
     /// Turns of each session.
-    pub(crate) turns: Vec<f64>,
+    pub turns: Vec<f64>,
     /// The shared parts of the prompts; `None` if they differ by markers, or do not have text.
-    pub(crate) prefixes: Option<Prefixes>,
+    pub prefixes: Option<Prefixes>,
     /// The requests of the dataset that are sent; `None` if that is not known.
-    pub(crate) sent: Option<Sent>,
+    pub sent: Option<Sent>,
 }
 
 /// The parts that prompts share with earlier ones.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Prefixes {
+pub struct Prefixes {
     /// Number of prompts that were compared.
-    pub(crate) prompts: u64,
+    pub prompts: u64,
     /// Their tokens.
-    pub(crate) tokens: u64,
+    pub tokens: u64,
     /// Tokens in the first blocks of prompts that an earlier prompt, with its response, has too.
-    pub(crate) shared: u64,
+    pub shared: u64,
 }
 
 /// How a phase goes through its part of the dataset.
 #[derive(Debug, Clone)]
-pub(crate) struct Walk {
+pub struct Walk {
     /// Index of the part.
-    pub(crate) part: usize,
+    pub part: usize,
     /// The source of its conversations.
-    pub(crate) sampler: Sampler,
+    pub sampler: Sampler,
     /// Number of sessions that phases drew which are not followed.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
     /// Number of requests to send.
-    pub(crate) requests: Option<u64>,
+    pub requests: Option<u64>,
     /// Number of sessions to start. Without it and a number of requests, each conversation is sent once.
-    pub(crate) sessions: Option<u64>,
+    pub sessions: Option<u64>,
     /// Whether its requests are in the account of the dataset.
-    pub(crate) is_accounted: bool,
+    pub is_accounted: bool,
 }
 
 /// How requests are looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub struct Look<'a> {
     /// Counts the tokens of texts.
-    pub(crate) counter: &'a TokenCounter,
+    pub counter: &'a TokenCounter,
     /// Whether requests repeat the earlier turns and responses of their session.
-    pub(crate) repeats_history: bool,
+    pub repeats_history: bool,
     /// Whether prompts are compared.
-    pub(crate) compares: bool,
+    pub compares: bool,
 }
 
 impl Preview {
     /// Follows the sessions of phases, one phase after the other.
-    pub(crate) fn for_walks(dataset: &Dataset, walks: &[Walk], look: Look<'_>) -> Self {
+    pub fn for_walks(dataset: &Dataset, walks: &[Walk], look: Look<'_>) -> Self {
         let mut preview = Self { requests: Some(0), ..Self::default() };
         let mut places = SentCounter::default();
         let mut compared = look.compares.then(Compared::default);
@@ -271,7 +272,7 @@ fn text(turn: &Turn) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Sampling, Seed};
+    use crate::{Sampling, Seed};
 
     fn turn(text: &str, output: u32, counter: &TokenCounter) -> Turn {
         Turn {

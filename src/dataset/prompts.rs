@@ -5,10 +5,11 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use base::lock::Lock;
+use base::setting::InvalidSetting;
+use tokens::tokenizer::TokenCounter;
+
 use super::{Corpus, DatasetError, Seed};
-use crate::lock::Lock;
-use crate::setting::InvalidSetting;
-use crate::tokenizer::TokenCounter;
 
 /// Number of beginnings tried for a prompt before an inexact one is used.
 const MAX_PLACES: usize = 64;
@@ -210,13 +211,14 @@ mod tests {
     use std::collections::HashSet;
     use std::path::PathBuf;
 
+    use base::environment::Environment;
+    use base::setting::Named;
+    use tokens::tokenizer::Source;
+
     use super::*;
-    use crate::environment::Environment;
-    use crate::setting::Named;
-    use crate::tokenizer::Source;
 
     fn golden_counter() -> TokenCounter {
-        let path = PathBuf::from("tests/golden/tiny-model");
+        let path = PathBuf::from("../../tests/golden/tiny-model");
         TokenCounter::load(&Source::Path(path), Environment::new(&|_| None)).unwrap()
     }
 

@@ -1,8 +1,9 @@
 //! Generated rankings: a query and passages to rank.
 
+use tokens::tokenizer::TokenCounter;
+
 use super::prompts::{Prompt, PromptCutter};
 use super::{Conversation, DatasetError, Rankings, Seed, Text, Turn};
-use crate::tokenizer::TokenCounter;
 
 /// Makes conversations of one turn each, whose texts are named `query` and `passages`.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Corpus, NormalDistribution};
+    use crate::{Corpus, NormalDistribution};
 
     #[test]
     fn a_query_and_passages_of_the_lengths_asked_for() {

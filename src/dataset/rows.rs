@@ -14,8 +14,8 @@ use parquet::record::{self, Field};
 use serde::de::DeserializeSeed as _;
 use serde_json::{Map, Value};
 
-use crate::input::json::{Each, documents};
-use crate::input::{Input, Meter, table};
+use base::input::json::{Each, documents};
+use base::input::{Input, Meter, table};
 
 /// A row: its columns by name.
 pub(super) type Row = Map<String, Value>;

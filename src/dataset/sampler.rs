@@ -34,18 +34,18 @@ impl Sampler {
     }
 
     /// Returns the number of conversations.
-    pub(crate) const fn len(&self) -> u64 {
+    pub const fn len(&self) -> u64 {
         self.conversations
     }
 
     /// Returns the index of the `nth` conversation, whatever the order in which they are drawn.
-    pub(crate) const fn nth(&self, nth: u64) -> usize {
+    pub const fn nth(&self, nth: u64) -> usize {
         (self.first + nth) as usize
     }
 
     /// Returns the index of the conversation that is drawn as number `session`, from 0.
     #[must_use]
-    pub(crate) fn conversation(&self, session: u64) -> usize {
+    pub fn conversation(&self, session: u64) -> usize {
         if let Some((first, step)) = self.beyond {
             return match session.checked_sub(self.conversations) {
                 None => self.nth(session),

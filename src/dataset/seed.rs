@@ -16,31 +16,31 @@ impl Seed {
     /// Returns the seed `given`, or one from the system. That has 32 bits, so that any JSON parser
     /// reads it exactly.
     #[must_use]
-    pub(crate) fn or_random(given: Option<u64>) -> Self {
+    pub fn or_random(given: Option<u64>) -> Self {
         Self(given.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().1 & 0xffff_ffff))
     }
 
     /// Returns the seed for the purpose `name`: FNV-1a of the name, mixed with this seed.
     #[must_use]
-    pub(crate) fn derive(self, name: &str) -> Self {
+    pub fn derive(self, name: &str) -> Self {
         Self(mix(mix(self.0.wrapping_add(GOLDEN)) ^ fnv1a(name.as_bytes())))
     }
 
     /// Returns the `index`-th output of `SplitMix64` from this seed.
     #[must_use]
-    pub(crate) fn number(self, index: u64) -> u64 {
+    pub fn number(self, index: u64) -> u64 {
         mix(self.0.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1))))
     }
 
     /// Returns an integer below `limit` for `index`, or 0 if `limit` is 0.
     #[must_use]
-    pub(crate) fn below(self, index: u64, limit: u64) -> u64 {
+    pub fn below(self, index: u64, limit: u64) -> u64 {
         ((u128::from(self.number(index)) * u128::from(limit)) >> 64) as u64
     }
 
     /// Returns the random number generator for the purpose `name`.
     #[must_use]
-    pub(crate) fn stream(self, name: &str) -> ChaCha8Rng {
+    pub fn stream(self, name: &str) -> ChaCha8Rng {
         let derived = self.derive(name);
         let mut key = [0; 32];
         for (index, word) in (0..).zip(key.chunks_exact_mut(8)) {

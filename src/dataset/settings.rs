@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use base::setting::{self, named};
+
 use super::{
     AudioNoise, CacheBust, Corpus, FileFormat, HubDataset, ImageNoise, Length, Part, Pictures,
     RandomRange, RecordedLengths, SequenceDistribution, VideoClip,
 };
-use crate::setting::{self, named};
 
 /// The parts of the dataset, and what they have in common.
 #[derive(Debug, Clone, Serialize)]
@@ -230,13 +231,13 @@ pub struct Synthetic {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rankings {
     /// Number of requests to generate.
-    pub(crate) entries: usize,
+    pub entries: usize,
     /// Number of passages in a request.
-    pub(crate) passages: NormalDistribution,
-    pub(crate) passage_tokens: NormalDistribution,
-    pub(crate) query_tokens: NormalDistribution,
+    pub passages: NormalDistribution,
+    pub passage_tokens: NormalDistribution,
+    pub query_tokens: NormalDistribution,
     /// The corpus of the texts.
-    pub(crate) corpus: Corpus,
+    pub corpus: Corpus,
 }
 
 /// How models are assigned to turns if there are several.
@@ -289,7 +290,7 @@ impl Config {
     /// Returns the names that requests have as their model, unless the file has others: the LoRA
     /// adapters, or else the models.
     #[must_use]
-    pub(crate) fn requested_models(&self) -> &[String] {
+    pub fn requested_models(&self) -> &[String] {
         if self.lora_modules.is_empty() { &self.models } else { &self.lora_modules }
     }
 }
@@ -297,7 +298,7 @@ impl Config {
 impl Synthetic {
     /// Returns whether input and output lengths are drawn independently of each other.
     #[must_use]
-    pub(crate) const fn has_independent_lengths(&self) -> bool {
+    pub const fn has_independent_lengths(&self) -> bool {
         self.sequence_distribution.is_none() && self.recorded_lengths.is_none()
     }
 }
@@ -305,7 +306,7 @@ impl Synthetic {
 impl Source {
     /// Returns whether the conversations are read, and not generated.
     #[must_use]
-    pub(crate) const fn is_read(&self) -> bool {
+    pub const fn is_read(&self) -> bool {
         matches!(self, Self::File { .. } | Self::Hub(_))
     }
 }

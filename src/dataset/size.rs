@@ -1,9 +1,10 @@
 //! Limits on generated data. A typing error is reported immediately, and not when the memory is
 //! full.
 
+use base::setting::InvalidSetting;
+
 use super::NormalDistribution;
 use super::lengths::MAX_TOKENS;
-use crate::setting::InvalidSetting;
 
 /// Maximum number of texts, and of files, of a generated dataset.
 const MAX_TEXTS: f64 = 1e7;

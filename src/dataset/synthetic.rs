@@ -10,6 +10,9 @@ use std::sync::atomic::AtomicU64;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
+use base::units::Nanos;
+use tokens::tokenizer::{TokenCounter, Wrapping};
+
 use super::lengths::{Correlated, Length, Window};
 use super::media::{Gallery, MediaMaker};
 use super::prompts::PromptCutter;
@@ -17,8 +20,6 @@ use super::{
     Conversation, DatasetError, Media, RecordedLengths, Seed, SequenceDistribution, Synthetic,
     Text, Turn,
 };
-use crate::tokenizer::{TokenCounter, Wrapping};
-use crate::units::Nanos;
 
 /// Where the lengths of a turn come from.
 enum Lengths<'a> {

@@ -28,18 +28,18 @@ impl Text {
     /// Gives the text a name, which identifies its role in a request, such as `query` and
     /// `passages` of a ranking.
     #[must_use]
-    pub(crate) fn named(self, name: impl Into<Arc<str>>) -> Self {
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         Self { name: Some(name.into()), ..self }
     }
 
     /// Returns the name of the text, if it has one.
     #[must_use]
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
     /// Returns the parts of the text, in order.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = &str> {
+    pub fn pieces(&self) -> impl Iterator<Item = &str> {
         let (whole, pieces): (Option<&str>, &[&'static str]) = match &self.kept {
             Kept::Whole(text) => (Some(text), &[]),
             Kept::Pieces(pieces) => (None, pieces),

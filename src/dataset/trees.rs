@@ -86,7 +86,7 @@ pub(super) fn tree(conversations: &[Conversation], root: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Branch, BranchStart};
+    use crate::{Branch, BranchStart};
 
     /// Conversations that start those after them: `starts[i]` has the places of those of `i`.
     fn starting(starts: &[&[usize]]) -> Vec<Conversation> {

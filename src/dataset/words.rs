@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 
 use rand::seq::SliceRandom;
 
+use tokens::tokenizer::TokenCounter;
+
 use super::Seed;
-use crate::tokenizer::TokenCounter;
 
 /// Text before a word while it is counted; the word's space would otherwise be at the start of a
 /// text.
@@ -211,17 +212,18 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use base::environment::Environment;
+    use tokens::tokenizer::Source;
+
     use super::*;
-    use crate::dataset::Corpus;
-    use crate::environment::Environment;
-    use crate::tokenizer::Source;
+    use crate::Corpus;
 
     fn prose() -> &'static str {
         Corpus::Prose.text().unwrap()
     }
 
     fn golden_counter() -> TokenCounter {
-        let path = PathBuf::from("tests/golden/tiny-model");
+        let path = PathBuf::from("../../tests/golden/tiny-model");
         TokenCounter::load(&Source::Path(path), Environment::new(&|_| None)).unwrap()
     }
 

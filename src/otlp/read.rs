@@ -10,12 +10,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Error, Map, Value};
 
+use base::input::Meter;
+use base::input::json::Each;
+
 use super::{
     Bool, Bytes, Count, Double, Enum, Field, Fixed, Form, Id, Integer, Large, LargeSigned, Message,
     Nested, Occurs, Signed, Small, Text, append,
 };
-use crate::input::Meter;
-use crate::input::json::Each;
 
 /// Encodes the object `text`. Members that are not in the table are skipped, and `null` means that there is no value.
 ///
@@ -23,7 +24,7 @@ use crate::input::json::Each;
 ///
 /// Fails if it is not JSON, if a field has a value that the message cannot have, or if values are
 /// nested too deeply.
-pub(crate) fn from_json(text: &str, message: &'static Message) -> Result<Vec<u8>, Error> {
+pub fn from_json(text: &str, message: &'static Message) -> Result<Vec<u8>, Error> {
     let members: Map<String, Value> = serde_json::from_str(text)?;
     let mut encoded = Vec::new();
     message.encode(&members, &mut encoded).map_err(Error::custom)?;
@@ -40,7 +41,7 @@ pub(crate) type ElementSink<'a> = dyn FnMut(&Arc<[u8]>, &str) -> Result<(), Stri
 ///
 /// Fails if it is not an object with such a list, if another field is longer than `most` bytes or
 /// has a value that the message cannot have, or if `sink` fails. The elements before have been given.
-pub(crate) fn each_element(
+pub fn each_element(
     text: &str,
     message: &'static Message,
     list: u32,
@@ -112,7 +113,7 @@ impl<'de> Visitor<'de> for Parts<'_, 'de> {
 
 impl Message {
     /// Returns the name in JSON of the field with this name of JSON or of the protobuf files.
-    pub(crate) fn name(&self, name: &str) -> Option<&'static str> {
+    pub fn name(&self, name: &str) -> Option<&'static str> {
         self.field(name).map(|field| field.name)
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use prost::encoding::decode_varint;
 
-use crate::input::protobuf::{Content, each_field};
+use base::input::protobuf::{Content, each_field};
 
 use super::{
     Bool, Bytes, Count, Double, Enum, Field, Fixed, Form, Id, Integer, Large, LargeSigned, Message,
@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 100;
 
 /// Converts the encoded message `body` to JSON. `None` if it is not valid protobuf, or nested too
 /// deeply.
-pub(crate) fn to_json(body: &[u8], message: &Message) -> Option<String> {
+pub fn to_json(body: &[u8], message: &Message) -> Option<String> {
     // JSON is between two and three times as long.
     let mut json = String::with_capacity(3 * body.len());
     write(body, message, MAX_DEPTH, &mut json)?;

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::platform::process::yield_to_measurement;
-use crate::platform::{Background, child, process};
-use crate::units::Clock;
+use base::platform::process::yield_to_measurement;
+use base::platform::{Background, child, process};
+use base::units::Clock;
 
 /// Time that a server has to stop before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -8,9 +8,10 @@ use serde_json::Value;
 use tokio::runtime;
 use url::Url;
 
+use base::redact::{self, Secret};
+
 use super::request::{Refusal, answer, client};
 use crate::config::{Connections, ServerConfig, url as urls};
-use crate::redact::{self, Secret};
 
 /// Time for the question.
 const TIME: Duration = Duration::from_secs(5);

@@ -6,15 +6,16 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 use url::Url;
 
+use base::interrupt::Interrupt;
+use base::lock::Lock;
+use base::redact::Secret;
+use base::units::Nanos;
+use client::runner::PhaseListener;
+use client::schedule::{PhaseKind, PhaseStats};
+
 use super::request::block_on;
 use super::servers::Servers;
 use crate::config::ServerProfiler;
-use crate::interrupt::Interrupt;
-use crate::lock::Lock;
-use crate::redact::Secret;
-use crate::runner::PhaseListener;
-use crate::schedule::{PhaseKind, PhaseStats};
-use crate::units::Nanos;
 
 /// Timeout of stopping a profiler after the user has interrupted the run.
 const INTERRUPTED_STOP: Nanos = Nanos(10_000_000_000);

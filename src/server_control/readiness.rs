@@ -9,13 +9,14 @@ use reqwest::Client;
 use url::Url;
 use uuid::Uuid;
 
+use base::interrupt::Interrupt;
+use base::redact::Secret;
+use base::units::{Clock, Nanos};
+use client::runner::RequestBuilder;
+
 use super::models;
 use super::request::{answer, block_on, client};
 use crate::config::{Connections, ServerConfig, WaitMode, url as urls};
-use crate::interrupt::Interrupt;
-use crate::redact::Secret;
-use crate::runner::RequestBuilder;
-use crate::units::{Clock, Nanos};
 
 /// Timeout of a single attempt.
 const ATTEMPT: Duration = Duration::from_secs(30);

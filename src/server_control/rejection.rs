@@ -7,13 +7,14 @@ use serde_json::Value;
 use url::Url;
 use uuid::Uuid;
 
+use base::interrupt::Interrupt;
+use base::redact::{self, PathAndQuery, Secret};
+use client::endpoint::EndpointType;
+use client::runner::RequestBuilder;
+
 use super::models;
 use super::request::{answer, block_on, client};
 use crate::config::{Connections, ServerConfig, url as urls};
-use crate::endpoint::EndpointType;
-use crate::interrupt::Interrupt;
-use crate::redact::{self, PathAndQuery, Secret};
-use crate::runner::RequestBuilder;
 
 /// Time for all questions to the server.
 const TIME: Duration = Duration::from_secs(10);

@@ -10,11 +10,12 @@ use reqwest::{Client, Response};
 use tokio::runtime;
 use url::Url;
 
-use crate::causes;
+use base::causes;
+use base::interrupt::Interrupt;
+use base::redact::{self, Secret, ShownUrl};
+use client::endpoint::http_error;
+
 use crate::config::Connections;
-use crate::endpoint::http_error;
-use crate::interrupt::Interrupt;
-use crate::redact::{self, Secret, ShownUrl};
 
 /// Maximum size of a response in bytes, as in the run.
 const MAX_BYTES: usize = 64 << 20;

@@ -7,12 +7,13 @@ use reqwest::Client;
 use url::Url;
 use uuid::Uuid;
 
+use base::interrupt::Interrupt;
+use base::redact::{PathAndQuery, Secret};
+use base::units::{Clock, Nanos};
+use client::runner::RequestBuilder;
+
 use super::request::{Refusal, answer, block_on, client};
 use crate::config::{Connections, ServerConfig, url as urls};
-use crate::interrupt::Interrupt;
-use crate::redact::{PathAndQuery, Secret};
-use crate::runner::RequestBuilder;
-use crate::units::{Clock, Nanos};
 
 /// Time after the first attempt within which a reset is repeated.
 const RETRY_TIME: Nanos = Nanos(60_000_000_000);

@@ -12,14 +12,15 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 use uuid::Uuid;
 
+use base::lock::Lock;
+use base::semconv::{Definition, MetricSpec, attribute, metric};
+use client::record::{ErrorKind, TraceContext};
+use client::schedule::PhaseKind;
+use measure::metrics::metric::MeasuredRecord;
+use measure::metrics::{AgentCall, tag};
+
 use super::attributes::OTHER;
 use super::exemplars::{Exemplars, Offers};
-use crate::lock::Lock;
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{AgentCall, tag};
-use crate::record::{ErrorKind, TraceContext};
-use crate::schedule::PhaseKind;
-use crate::semconv::{Definition, MetricSpec, attribute, metric};
 
 /// Maximum number of names of tools; further ones are `_OTHER`.
 const MAX_TOOLS: usize = 64;

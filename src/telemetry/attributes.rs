@@ -7,12 +7,13 @@ use std::sync::Arc;
 use opentelemetry::KeyValue;
 use url::Url;
 
+use base::redact::ShownUrl;
+use base::semconv::attribute;
+use client::record::ErrorKind;
+use client::schedule::PhaseKind;
+use measure::metrics::metric::MeasuredRecord;
+
 use super::{Config, Identity};
-use crate::metrics::metric::MeasuredRecord;
-use crate::record::ErrorKind;
-use crate::redact::ShownUrl;
-use crate::schedule::PhaseKind;
-use crate::semconv::attribute;
 
 /// Replaces every value that does not have an attribute value of its own.
 pub(super) const OTHER: &str = "_OTHER";

@@ -7,13 +7,14 @@ use std::collections::HashSet;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
+use base::semconv::{Definition, attribute, metric};
+use client::runner::QueueStats;
+use client::schedule::PhaseKind;
+use measure::metrics::ClientHealth;
+use measure::metrics::health::{ErrorBounds, LoadHealth, MetricBounds};
+
 use super::Identity;
 use super::attributes::PhaseAttributes;
-use crate::metrics::ClientHealth;
-use crate::metrics::health::{ErrorBounds, LoadHealth, MetricBounds};
-use crate::runner::QueueStats;
-use crate::schedule::PhaseKind;
-use crate::semconv::{Definition, attribute, metric};
 
 /// A gauge, and the accessor of its value in the client health.
 type Row = (Definition, fn(&ClientHealth) -> Option<f64>);

@@ -6,7 +6,7 @@ impl TelemetryReport {
     /// Combines the reports of all `clients`: counts are summed, and a statement about one client
     /// applies to all. `None` if nothing is known.
     #[must_use]
-    pub(crate) fn combined(clients: impl IntoIterator<Item = Self>) -> Option<Self> {
+    pub fn combined(clients: impl IntoIterator<Item = Self>) -> Option<Self> {
         clients.into_iter().reduce(|mut all, one| {
             all.endpoint = all.endpoint.or(one.endpoint);
             all.exports_ok = all.exports_ok.saturating_add(one.exports_ok);

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use base::redact::{self, Secret, ShownUrl};
+use base::semconv::Conventions;
+use base::units::Clock;
+use client::endpoint::EndpointType;
+use client::schedule::Shard;
+
 use super::{MetricSet, Temporality, TraceSample};
-use crate::endpoint::EndpointType;
-use crate::redact::{self, Secret, ShownUrl};
-use crate::schedule::Shard;
-use crate::semconv::Conventions;
-use crate::units::Clock;
 use serde::{Serialize, Serializer};
 
 /// Which streams are exported over OTLP (`--stream`).

@@ -16,15 +16,16 @@ use tokio::sync::oneshot;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use url::Url;
 
+use base::causes::described;
+use base::lock::Lock;
+use base::platform::Background;
+use base::platform::lookup::Lookup;
+use base::platform::process::yield_to_measurement;
+use base::units::{Clock, Nanos};
+
 use super::files::{Files, Output};
 use super::settings::{Destination, Protocol};
 use super::{TelemetryError, resource};
-use crate::causes::described;
-use crate::lock::Lock;
-use crate::platform::Background;
-use crate::platform::lookup::Lookup;
-use crate::platform::process::yield_to_measurement;
-use crate::units::{Clock, Nanos};
 
 /// Timeout for connecting, which is ample for a reachable collector.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::redact::ShownUrl;
+use base::redact::ShownUrl;
 
 /// The reason why telemetry cannot be started. An unreachable collector is not among them: it is
 /// detected later, and the run continues.

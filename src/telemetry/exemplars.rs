@@ -19,12 +19,13 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 use opentelemetry_proto::transform::common::tonic::Attributes;
 
+use base::lock::Lock;
+use base::semconv::{InstrumentKind, MetricSpec};
+use base::setting::named;
+use base::units::Clock;
+use client::record::TraceContext;
+
 use super::protobuf::attributes_key;
-use crate::lock::Lock;
-use crate::record::TraceContext;
-use crate::semconv::{InstrumentKind, MetricSpec};
-use crate::setting::named;
-use crate::units::Clock;
 
 use self::reservoir::{Reservoir, Sample};
 

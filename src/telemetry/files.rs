@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use url::Url;
 
+use base::lock::Lock;
+use base::platform;
+
 use super::TelemetryError;
 use super::send::Answer;
-use crate::lock::Lock;
-use crate::otlp;
-use crate::platform;
 
 /// Where the lines of a signal are written.
 #[derive(Debug, Clone, PartialEq, Eq)]

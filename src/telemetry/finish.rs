@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use base::interrupt::Interrupt;
+use base::units::{Clock, Nanos};
+
 use super::Telemetry;
 use super::early_export::EarlyExport;
 use super::instruments::Instruments;
@@ -15,8 +18,6 @@ use super::report::TelemetryReport;
 use super::scrape_forwarder::ScrapeForwarder;
 use super::server_spans::ServerSpans;
 use super::traces::Traces;
-use crate::interrupt::Interrupt;
-use crate::units::{Clock, Nanos};
 
 /// Time limit after the deadline, when the collector is not waited for any more; the one local
 /// collection that remains needs much less.

@@ -3,27 +3,28 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Gauge, Meter};
 
+use base::semconv::{Definition, attribute, metric};
+use client::schedule::PhaseKind;
+
 use super::attributes::PhaseAttributes;
-use crate::schedule::PhaseKind;
-use crate::semconv::{Definition, attribute, metric};
 
 /// A gate, and how the run compares with it.
 #[derive(Debug, Clone)]
-pub(crate) struct GateResult<'a> {
+pub struct GateResult<'a> {
     /// The gate as the user wrote it.
-    pub(crate) expression: &'a str,
+    pub expression: &'a str,
     /// What it limits, without the statistic.
-    pub(crate) metric: String,
+    pub metric: String,
     /// The statistic; `None` for a verdict.
-    pub(crate) statistic: Option<String>,
+    pub statistic: Option<String>,
     /// Whether it held; `None` if the run does not have what it limits.
-    pub(crate) held: Option<bool>,
+    pub held: Option<bool>,
     /// The value, in `unit`, if it is a number.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
     /// The limit, in `unit`, if it is a number.
-    pub(crate) limit: Option<f64>,
+    pub limit: Option<f64>,
     /// Empty without one.
-    pub(crate) unit: &'a str,
+    pub unit: &'a str,
 }
 
 /// The instruments.

@@ -7,11 +7,12 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 
+use base::semconv::{Conventions, attribute, metric};
+use measure::metrics::metric::MeasuredRecord;
+use measure::metrics::otel::{GEN_AI, GenAi, GenAiPoints};
+use measure::metrics::tag::{self, MetricTag};
+
 use super::instruments::Column;
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::otel::{GEN_AI, GenAi, GenAiPoints};
-use crate::metrics::tag::{self, MetricTag};
-use crate::semconv::{Conventions, attribute, metric};
 
 /// The meters of the conventions.
 #[derive(Debug)]

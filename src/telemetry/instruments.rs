@@ -6,19 +6,20 @@ use std::sync::Arc;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{BoundCounter, BoundHistogram, Counter, Histogram, Meter};
 
+use base::lock::Lock;
+use base::semconv::{Definition, InstrumentKind, MetricSpec, attribute, metric};
+use client::record::SseEvent;
+use client::schedule::PhaseKind;
+use measure::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
+use measure::metrics::otel::{Instrument, Scale};
+use measure::metrics::tag::{self, MetricTag, TagMap};
+use measure::metrics::time_breakdown::Division;
+use measure::metrics::{Metric, Registry};
+
 use super::attributes::{Interner, PhaseAttributes, SetKey};
 use super::exemplars::{Exemplars, Offers, Slot};
 use super::gen_ai::{GenAiColumns, GenAiMeters, Modalities};
 use super::metric_set::MetricSet;
-use crate::lock::Lock;
-use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
-use crate::metrics::otel::{Instrument, Scale};
-use crate::metrics::tag::{self, MetricTag, TagMap};
-use crate::metrics::time_breakdown::Division;
-use crate::metrics::{Metric, Registry};
-use crate::record::SseEvent;
-use crate::schedule::PhaseKind;
-use crate::semconv::{Definition, InstrumentKind, MetricSpec, attribute, metric};
 
 /// Indices of the columns that are not in the catalogue.
 const SCHEDULE_SLIP: usize = 0;

@@ -14,6 +14,19 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use opentelemetry_proto::transform::common::tonic::Attributes;
 use serde::{Deserialize, Serialize};
 
+use base::interrupt::Interrupt;
+use base::lock::Lock;
+use base::semconv::{Conventions, attribute, event};
+use base::units::{Clock, Nanos};
+use client::record::{ErrorKind, RequestRecord, TraceContext, TraceShare};
+use client::schedule::PhaseStats;
+use measure::metrics::ClientHealth;
+use measure::metrics::health::{LoadHealth, LoadVerdict, Verdict};
+use measure::metrics::metric::MeasuredRecord;
+use measure::metrics::steady::SteadyState;
+use measure::server_metrics::Scrape;
+use measure::server_metrics::scrape::Endpoint;
+
 use super::attributes::{Interner, address};
 use super::connection::Connection;
 use super::gates::GateResult;
@@ -21,18 +34,6 @@ use super::outbox::{Head, Item, Outbox};
 use super::servers::{ServerEvent, ServerWatch};
 use super::traces::{Lifecycle, failure_text, identity_of_phase, phase_attributes};
 use super::{Config, Identity};
-use crate::interrupt::Interrupt;
-use crate::lock::Lock;
-use crate::metrics::ClientHealth;
-use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::steady::SteadyState;
-use crate::record::{ErrorKind, RequestRecord, TraceContext, TraceShare};
-use crate::schedule::PhaseStats;
-use crate::semconv::{Conventions, attribute, event};
-use crate::server_metrics::Scrape;
-use crate::server_metrics::scrape::Endpoint;
-use crate::units::{Clock, Nanos};
 
 /// Limits of what waits.
 const BOUNDS: (usize, u64) = (4 * 1024 * 1024, 5_000);
@@ -41,8 +42,7 @@ const BOUNDS: (usize, u64) = (4 * 1024 * 1024, 5_000);
 const MAX_FAILURES: u64 = 1_000;
 
 /// The outcome of exporting events to the collector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct LogsReport {
     /// Number of events that the collector accepted.

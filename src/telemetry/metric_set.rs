@@ -1,8 +1,8 @@
 //! The sets of metrics that can be exported.
 
-use crate::semconv::{MetricSpec, metric};
-use crate::server_family::{self, SeriesKind};
-use crate::setting::named;
+use base::semconv::{MetricSpec, metric};
+use base::setting::named;
+use client::server_family::{self, SeriesKind};
 
 /// The metrics that are exported over OTLP (`--otel-metrics`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,15 +10,16 @@ use opentelemetry_proto::transform::common::tonic::Attributes;
 use prost::Message;
 use prost::encoding::message;
 
+use base::interrupt::Interrupt;
+use base::lock::Lock;
+use base::semconv::Conventions;
+use base::units::Nanos;
+use otlp::append;
+
 use super::connection::Connection;
 use super::protobuf::{self, FRAME, MAX_REQUEST_BYTES};
 use super::queue::{Bounds, Parcel, Queue};
 use super::send::{Answer, Courier, SendTask};
-use crate::interrupt::Interrupt;
-use crate::lock::Lock;
-use crate::otlp::append;
-use crate::semconv::Conventions;
-use crate::units::Nanos;
 
 /// The list of a request, `resource_spans` or `resource_logs`.
 const RESOURCES: u32 = 1;

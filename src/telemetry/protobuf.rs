@@ -14,7 +14,7 @@ pub(super) const FRAME: usize = 6;
 
 pub(super) fn scope() -> InstrumentationScope {
     InstrumentationScope {
-        name: env!("CARGO_PKG_NAME").to_owned(),
+        name: "aiperf".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..InstrumentationScope::default()
     }

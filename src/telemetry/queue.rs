@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::lock::Lock;
+use base::lock::Lock;
 
 /// An item of known size that is sent whole.
 pub(super) trait Parcel {

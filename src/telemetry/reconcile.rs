@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint,
 };
 
-use crate::semconv::{InstrumentKind, MetricSpec};
+use base::semconv::{InstrumentKind, MetricSpec};
 
 pub use self::expected::RunTotals;
 pub(super) use self::expected::{Expected, of_client, of_phases, of_requests};

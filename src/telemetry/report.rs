@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use measure::otlp_receiver::ReceiverReport;
+
 use super::{LogsReport, ScrapesReport, ServerSpansReport, TracesReport};
-use crate::otlp_receiver::ReceiverReport;
 
 /// The outcome of the export, as included in the JSON summary and shown on the console.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct TelemetryReport {
     /// URL of the collector without credentials, or of the directory of `--otel-file` if there is
@@ -52,7 +52,7 @@ pub struct TelemetryReport {
 impl TelemetryReport {
     /// Returns whether there was neither a destination for anything nor a receiver.
     #[must_use]
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.endpoint.is_none()
             && self.scrapes.is_none()
             && self.traces.is_none()

@@ -6,10 +6,11 @@ use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{ResourceDetector as _, TelemetryResourceDetector};
 
+use base::platform::host;
+use base::semconv::attribute;
+
 use super::settings::Settings;
 use super::{Config, Identity};
-use crate::platform::host;
-use crate::semconv::attribute;
 
 /// The resources of the signals.
 pub(super) struct Resources {
@@ -47,7 +48,7 @@ fn attributes(
     let name = config.run_name.as_ref().unwrap_or(&identity.info.load);
     let model = identity.models.first().map_or("", |model| model);
     let mut attributes = vec![
-        KeyValue::new(attribute::SERVICE_NAME, env!("CARGO_PKG_NAME")),
+        KeyValue::new(attribute::SERVICE_NAME, "aiperf"),
         KeyValue::new(attribute::SERVICE_VERSION, env!("CARGO_PKG_VERSION")),
         // Each run is an instance, even if a process performs several; if processes share a run,
         // each process is one.

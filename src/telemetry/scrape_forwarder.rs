@@ -23,16 +23,17 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use serde::{Deserialize, Serialize};
 
+use base::interrupt::Interrupt;
+use base::units::Nanos;
+use measure::gpu::sample::GpuSample;
+use measure::server_metrics::Scrape;
+
 use super::attributes::{Interner, OTHER};
 use super::connection::Connection;
 use super::protobuf::{self, MAX_REQUEST_BYTES};
 use super::send::{Courier, Failure, SendTask};
 use super::temporality::{Deltas, Temporality};
 use super::{Config, Identity, MetricSet};
-use crate::gpu::sample::GpuSample;
-use crate::interrupt::Interrupt;
-use crate::server_metrics::Scrape;
-use crate::units::Nanos;
 
 use self::pack::{Packer, Scope};
 use self::queue::{PackedScrape, ScrapeQueue};
@@ -40,8 +41,7 @@ use self::target::{GPU_EXPORTER, Run, SERVER};
 use self::translate::Translation;
 
 /// The outcome of forwarding server metrics to the collector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct ScrapesReport {
     /// Number of scrapes that the collector accepted.

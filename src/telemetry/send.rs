@@ -23,14 +23,14 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use base::causes::{described, find};
+use base::interrupt::Interrupt;
+use base::lock::Lock;
+use base::units::{Nanos, retry_after};
+use measure::otlp_receiver::status::retry_delay;
+
 use super::connection::{Client, Connection};
 use super::finish::{FINAL_RETRIES, RETRY_PAUSE};
-use crate::causes::{described, find};
-use crate::interrupt::Interrupt;
-use crate::lock::Lock;
-use crate::otlp;
-use crate::otlp_receiver::status::retry_delay;
-use crate::units::{Nanos, retry_after};
 
 /// How long a request is retried if the collector may accept it later; other requests wait for it.
 const RETRIES: Duration = Duration::from_mins(1);

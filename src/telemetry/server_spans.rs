@@ -7,12 +7,13 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use serde::{Deserialize, Serialize};
 
+use base::interrupt::Interrupt;
+use base::units::Nanos;
+use client::record::ServerSpan;
+use measure::otlp_receiver;
+
 use super::connection::Connection;
 use super::outbox::{Head, Item, Outbox};
-use crate::interrupt::Interrupt;
-use crate::otlp_receiver;
-use crate::record::ServerSpan;
-use crate::units::Nanos;
 
 /// Maximum size of waiting spans.
 const MAX_BYTES: usize = 32 << 20;
@@ -21,8 +22,7 @@ const MAX_BYTES: usize = 32 << 20;
 const MAX_REQUESTS: u64 = 20_000;
 
 /// How the spans of the servers were passed on to the collector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct ServerSpansReport {
     /// Number of requests with spans: the sum of `sent` and `lost`.

@@ -5,8 +5,8 @@ use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 
-use crate::server_metrics::Scrape;
-use crate::server_metrics::exposition::{Exposition, MetricType, Part};
+use measure::server_metrics::Scrape;
+use measure::server_metrics::exposition::{Exposition, MetricType, Part};
 
 /// Number of scrapes that must fail one after the other; a single one may only be late.
 const FAILURES: u32 = 3;
@@ -108,10 +108,11 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
+    use measure::server_metrics::exposition::Format;
+    use measure::server_metrics::scrape::{Endpoint, FetchTimes};
+    use measure::server_metrics::snapshot::Snapshot;
+
     use super::*;
-    use crate::server_metrics::exposition::Format;
-    use crate::server_metrics::scrape::{Endpoint, FetchTimes};
-    use crate::server_metrics::snapshot::Snapshot;
 
     fn answered(watch: &mut ServerWatch, body: &str) -> Vec<ServerEvent> {
         let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();

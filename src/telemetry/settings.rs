@@ -16,14 +16,15 @@ use opentelemetry::KeyValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use base::environment::Environment;
+use base::input;
+use base::semconv::Conventions;
+use base::setting::Named as _;
+
 use super::exemplars::ExemplarFilter;
 use super::files::{Output, Outputs};
 use super::resource::ci;
 use super::{Config, TelemetryError, Temporality, TraceSample};
-use crate::environment::Environment;
-use crate::input;
-use crate::semconv::Conventions;
-use crate::setting::Named as _;
 
 use self::endpoint::{BASE_ENDPOINT, LOGS_PATH, METRICS_PATH, TRACES_PATH};
 use self::file::Declared;

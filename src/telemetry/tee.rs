@@ -16,6 +16,10 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use prost::Message as _;
 use tokio::sync::watch;
 
+use base::lock::Lock;
+use base::platform::Background;
+use base::platform::process::yield_to_measurement;
+
 use super::TelemetryReport;
 use super::connection::Connection;
 use super::exemplars::{Attached, Exemplars};
@@ -23,9 +27,6 @@ use super::finish::FINAL_RETRIES;
 use super::send::Answer as _;
 use super::send::Failure;
 use super::temporality::{Deltas, Pending, Temporality as Exported};
-use crate::lock::Lock;
-use crate::platform::Background;
-use crate::platform::process::yield_to_measurement;
 
 /// An exporter that passes everything on to the collector, if there is one.
 ///

@@ -18,8 +18,9 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use prost::Message as _;
 
+use base::setting::named;
+
 use super::protobuf::attributes_key;
-use crate::setting::named;
 
 use self::point::{Change, Point, Total};
 

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter, UpDownCounter};
 
+use base::semconv::{Definition, InstrumentKind, metric};
+use client::schedule::PhaseStats;
+
 use super::attributes::PhaseAttributes;
-use crate::schedule::PhaseStats;
-use crate::semconv::{Definition, InstrumentKind, metric};
 
 /// Differences smaller than this are ignored.
 const SMALLEST: f64 = 1e-9;

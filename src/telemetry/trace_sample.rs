@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::record::TraceShare;
+use client::record::TraceShare;
 use serde::Serialize;
 
 /// Maximum number of traces that `slowest` keeps until the end of the run, at about 3 kB each.
@@ -13,11 +13,11 @@ const MAX_SLOWEST: u32 = 10_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TraceSample {
     /// Percentage of requests, selected by their trace ID: above 0, at most 100.
-    pub(crate) percent: Option<f64>,
+    pub percent: Option<f64>,
     /// Number of the slowest requests of the measurement, exported at its end.
-    pub(crate) slowest: Option<u32>,
+    pub slowest: Option<u32>,
     /// Whether failed requests are exported.
-    pub(crate) errors: bool,
+    pub errors: bool,
 }
 
 /// The reason why a `--trace-sample` is rejected.
@@ -43,7 +43,7 @@ pub enum TraceSampleError {
 impl TraceSample {
     /// Returns the share of requests that is sampled regardless of their outcome.
     #[must_use]
-    pub(crate) fn share(&self) -> TraceShare {
+    pub fn share(&self) -> TraceShare {
         self.percent.map_or(TraceShare::NONE, TraceShare::of_percent)
     }
 }

@@ -21,6 +21,15 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use serde::{Deserialize, Serialize};
 
+use base::interrupt::Interrupt;
+use base::lock::Lock;
+use base::semconv::Conventions;
+use base::units::Nanos;
+use client::record::{ErrorKind, TraceContext, TraceFlags, TraceShare};
+use client::schedule::{PhaseKind, PhaseStats};
+use measure::metrics::metric::MeasuredRecord;
+use measure::metrics::{AgentCall, tag};
+
 use super::agents::Agent;
 use super::attributes::Interner;
 use super::connection::Connection;
@@ -28,14 +37,6 @@ use super::exemplars::Offers;
 use super::outbox::{Head, Item, Outbox};
 use super::trace_sample::TraceSample;
 use super::{Config, Identity};
-use crate::interrupt::Interrupt;
-use crate::lock::Lock;
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{AgentCall, tag};
-use crate::record::{ErrorKind, TraceContext, TraceFlags, TraceShare};
-use crate::schedule::{PhaseKind, PhaseStats};
-use crate::semconv::Conventions;
-use crate::units::Nanos;
 
 pub(super) use self::lifecycle::{Lifecycle, identity_of_phase, phase_attributes};
 pub(super) use self::parent::Parent;
@@ -55,8 +56,7 @@ const MAX_TRACES: u64 = 20_000;
 const MAX_ERRORS: u64 = 1_000;
 
 /// The outcome of exporting traces to the collector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct TracesReport {
     /// Number of requests that were selected: the sum of `sent` and `lost`.

@@ -41,7 +41,7 @@ import numpy as np
 RESOLUTION_MS = 0.1
 METRICS = ("time_to_first_token", "inter_token_latency", "request_latency")
 STATISTICS = {"p50": 50, "p99": 99}
-# As in src/metrics/health/verdict.rs.
+# As in src/measure/metrics/health/verdict.rs.
 FINEST_MS = 2.0
 DOUBTFUL_SHARE = 0.05
 RUINOUS_SHARE = 1 / 3

@@ -7,11 +7,11 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Instant;
 
-use aiperf::server_metrics::FetchTimes;
-use aiperf::server_metrics::exposition::{Exposition, Format};
-use aiperf::server_metrics::snapshot::Snapshot;
-use aiperf::server_metrics::store::Store;
 use anyhow::Context;
+use measure::server_metrics::FetchTimes;
+use measure::server_metrics::exposition::{Exposition, Format};
+use measure::server_metrics::snapshot::Snapshot;
+use measure::server_metrics::store::Store;
 
 use crate::{Figure, Scale, figure, median};
 

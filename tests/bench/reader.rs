@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use aiperf::units::Clock;
 use anyhow::Context;
+use base::units::Clock;
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::Timestamping;
 use nix::sys::socket::{

@@ -4,8 +4,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Output;
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 use serde_json::Value;
 
 use crate::support::load::mock;

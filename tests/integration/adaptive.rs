@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 use serde_json::Value;
 
 use crate::support::load::mock;

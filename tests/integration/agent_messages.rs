@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};

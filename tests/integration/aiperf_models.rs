@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 
 use crate::support::hub::{CONVERTED, Hub, golden};
 use crate::support::load::{faults, mock};

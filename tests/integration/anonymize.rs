@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use serde_json::Value;
 
 use crate::support::load::mock;

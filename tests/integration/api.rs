@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use aiperf::mock_server::{MockServer, Script};
+use mock_server::{MockServer, Script};
 use serde_json::Value;
 use tempfile::TempDir;
 

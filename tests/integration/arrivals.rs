@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use aiperf::dataset::Conversation;
-use aiperf::endpoint::{Endpoint, EndpointTraits, ParsedResponse};
-use aiperf::mock_server::Script;
-use aiperf::record::{ArrivalClock, RequestRecord, ResponseBody, SseEvent};
-use aiperf::schedule::config::StopCondition;
-use aiperf::transport;
-use aiperf::units::{Clock, Nanos};
+use base::units::{Clock, Nanos};
+use client::endpoint::{Endpoint, EndpointTraits, ParsedResponse};
+use client::record::{ArrivalClock, RequestRecord, ResponseBody, SseEvent};
+use client::schedule::config::StopCondition;
+use client::transport;
+use dataset::Conversation;
+use mock_server::Script;
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -139,7 +139,7 @@ fn confirmed_by_the_log(crowd: usize, transport: transport::Config) -> Vec<Reque
         }
         let arrivals = record.body.events.iter().map(|event| event.arrival);
         assert!(arrivals.clone().map(|arrival| arrival.at).is_sorted());
-        assert!(arrivals.map(aiperf::record::Arrival::read_at).is_sorted());
+        assert!(arrivals.map(client::record::Arrival::read_at).is_sorted());
         assert!(record.trace.socket_reads >= 1);
         assert!(record.trace.kernel_stamps <= record.trace.socket_reads);
     }

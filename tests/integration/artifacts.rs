@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{fs, io};
 
-use aiperf::artifacts::rebuild::{self, ReportError};
-use aiperf::artifacts::{ArtifactError, Claim, ExportLevel, Wanted};
-use aiperf::console::{self, Style};
-use aiperf::metrics::{MetricFlags, Registry, tag};
-use aiperf::units::{Clock, Nanos, Unit};
+use base::units::{Clock, Nanos, Unit};
+use measure::metrics::{MetricFlags, Registry, tag};
+use results::artifacts::rebuild::{self, ReportError};
+use results::artifacts::{ArtifactError, Claim, ExportLevel, Wanted};
+use results::console::{self, Style};
 use serde_json::{Value, json};
 
 use run::TestRun;
@@ -179,7 +179,7 @@ fn a_killed_run_keeps_what_was_flushed() {
     for measured in &run.measured {
         set.record(measured);
     }
-    set.tick(aiperf::units::Clock::now());
+    set.tick(base::units::Clock::now());
     // A killed run: no file is complete, and the last line is truncated.
     std::mem::forget(set);
     let path = run.directory().join("profile_export.jsonl");
@@ -321,7 +321,7 @@ fn a_full_disk_costs_one_file_only() -> io::Result<()> {
     let mut set = run.create_in(&claim).unwrap();
     for measured in &run.measured {
         set.record(measured);
-        set.tick(aiperf::units::Clock::now());
+        set.tick(base::units::Clock::now());
     }
     let error = set.finish(&run.report(), "").unwrap_err();
     let ArtifactError::Incomplete { written, failures, .. } = error else { panic!("{error}") };

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Output;
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 
 use crate::support::load::mock;
 use crate::support::run::{aiperf, profile_command, summary};

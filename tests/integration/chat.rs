@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 
-use aiperf::mock_server::{Config, MockServer};
+use mock_server::{Config, MockServer};
 use serde_json::{Value, json};
 
 use crate::support::raw_server::{read_request, serve, write};

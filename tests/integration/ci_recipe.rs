@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use serde_norway::Value;
 use tempfile::TempDir;
 
@@ -93,6 +93,6 @@ fn the_gates_of_the_job_are_valid() {
     let gates: Vec<&str> = gates.split_whitespace().filter(|word| *word != "--gate").collect();
     assert_eq!(gates.len(), 3);
     for gate in gates {
-        gate.parse::<aiperf::judge::Gate>().unwrap();
+        gate.parse::<measure::judge::Gate>().unwrap();
     }
 }

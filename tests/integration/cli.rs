@@ -8,21 +8,21 @@ use aiperf::config::aiperf::flags;
 use aiperf::config::{
     Benchmark, Cell, ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode,
 };
-use aiperf::dataset::{Length, Source};
-use aiperf::endpoint::EndpointType;
-use aiperf::multi_run::space::Direction;
-use aiperf::multi_run::sweep::Choice;
-use aiperf::multi_run::{Dimension, Filter, Load};
-use aiperf::report::plot::AutoPlot;
-use aiperf::run::setup::Setup;
-use aiperf::schedule::PhaseKind;
-use aiperf::schedule::config::{
+use base::units::Nanos;
+use client::endpoint::EndpointType;
+use client::schedule::PhaseKind;
+use client::schedule::config::{
     ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
 };
-use aiperf::tokenizer;
-use aiperf::transport::SocketOptions;
-use aiperf::units::Nanos;
+use client::transport::SocketOptions;
+use dataset::{Length, Source};
+use measure::multi_run::space::Direction;
+use measure::multi_run::sweep::Choice;
+use measure::multi_run::{Dimension, Filter, Load};
+use results::report::plot::AutoPlot;
+use results::run::setup::Setup;
 use serde_json::json;
+use tokens::tokenizer;
 
 use crate::support::raw_server;
 
@@ -440,7 +440,7 @@ fn a_search_over_several_settings() {
 
 #[test]
 fn a_condition_for_enough_runs() {
-    use aiperf::multi_run::convergence::Mode;
+    use measure::multi_run::convergence::Mode;
     let condition = |flags: &str| {
         let flags = format!("--num-profile-runs 5 --convergence-metric {flags}");
         let found = profile(&flags).multi_run.convergence.unwrap();
@@ -895,13 +895,13 @@ fn choices_take_hyphens_and_underscores() {
     for name in ["single_turn", "single-turn", "SINGLE_TURN"] {
         let config = profile(&format!("--input-file {path} --custom-dataset-type {name}"));
         let Source::File { format, .. } = &config.dataset.parts[0].source else { panic!() };
-        assert_eq!(*format, Some(aiperf::dataset::FileFormat::SingleTurn));
+        assert_eq!(*format, Some(dataset::FileFormat::SingleTurn));
         assert!(config.schedule.phases[0].stop.is_unset(), "each conversation once");
     }
     for (name, expected) in [
-        ("mooncake_trace", aiperf::dataset::FileFormat::MooncakeTrace),
-        ("bailian-trace", aiperf::dataset::FileFormat::BailianTrace),
-        ("burst_gpt_trace", aiperf::dataset::FileFormat::BurstGptTrace),
+        ("mooncake_trace", dataset::FileFormat::MooncakeTrace),
+        ("bailian-trace", dataset::FileFormat::BailianTrace),
+        ("burst_gpt_trace", dataset::FileFormat::BurstGptTrace),
     ] {
         let config = profile(&format!(
             "--input-file {path} --custom-dataset-type {name} --isl-block-size 16 \
@@ -1168,7 +1168,7 @@ fn streams_and_histograms() {
 
 #[test]
 fn temporalities() {
-    use aiperf::telemetry::Temporality::{Cumulative, Delta, LowMemory};
+    use telemetry::Temporality::{Cumulative, Delta, LowMemory};
     assert_eq!(profile("").telemetry.temporality, None);
     for (name, temporality) in [
         ("cumulative", Cumulative),

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use aiperf::interrupt::{Interrupt, Interrupter};
-use aiperf::redact::Secret;
-use aiperf::runner::PhaseListener as _;
-use aiperf::schedule::PhaseKind;
-use aiperf::server_metrics::store::{EndpointStore, Store, Values};
-use aiperf::server_metrics::{
+use base::interrupt::{Interrupt, Interrupter};
+use base::redact::Secret;
+use base::units::{Clock, Nanos};
+use client::runner::PhaseListener as _;
+use client::schedule::PhaseKind;
+use client::transport::Connections;
+use measure::server_metrics::store::{EndpointStore, Store, Values};
+use measure::server_metrics::{
     Collected, Collector, Config, EndpointConfig, FetchTimes, Limits, PhaseMark, Scrape, ScrapeSink,
 };
-use aiperf::transport::Connections;
-use aiperf::units::{Clock, Nanos};
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 use url::Url;
@@ -63,7 +63,7 @@ impl ScrapeSink for Notes {
             rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
         #[cfg(not(target_os = "linux"))]
         let priority = TIMELY;
-        let sample = |sample: &aiperf::server_metrics::exposition::Sample<'_>| {
+        let sample = |sample: &measure::server_metrics::exposition::Sample<'_>| {
             (sample.name.to_string(), format!("{} {:?}", sample.value, sample.timestamp))
         };
         self.0.lock().unwrap().push(Seen {
@@ -98,7 +98,7 @@ impl Log {
     }
 
     fn at(&self, level: &str) -> Vec<String> {
-        let own = |line: &String| line.contains(level) && line.contains("aiperf::");
+        let own = |line: &String| line.contains(level) && line.contains("aiperf_");
         self.lines().into_iter().filter(own).collect()
     }
 
@@ -150,7 +150,7 @@ fn explicit(url: Url) -> EndpointConfig {
 /// collection hardly run while other tests keep all cores busy.
 fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
     Config {
-        exporters_of: aiperf::server_metrics::Source::default(),
+        exporters_of: measure::server_metrics::Source::default(),
         endpoints: endpoints.into_iter().collect(),
         interval: Nanos::from_millis(5.0),
         flush_period: Nanos::ZERO,

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use aiperf::artifacts::rebuild;
-use aiperf::console::{self, Style};
 use proptest::prelude::*;
+use results::artifacts::rebuild;
+use results::console::{self, Style};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use aiperf::mock_server::{MockServer, Script, Timing, TimingForm};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, Script, Timing, TimingForm};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;

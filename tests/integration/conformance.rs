@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use aiperf::mock_server::{MockServer, Script, Timing, TimingForm};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, Script, Timing, TimingForm};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;

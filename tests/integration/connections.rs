@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use aiperf::environment::Environment;
-use aiperf::mock_server::Script;
-use aiperf::record::{ErrorKind, HttpTrace, RequestRecord};
-use aiperf::schedule::config::{Limit, PhaseConfig, StopCondition};
-use aiperf::transport::{
+use base::environment::Environment;
+use base::units::{Clock, Nanos};
+use client::record::{ErrorKind, HttpTrace, RequestRecord};
+use client::schedule::config::{Limit, PhaseConfig, StopCondition};
+use client::transport::{
     self, Client, ConnectionReuse, Connections, Connector, Notifications, OutgoingRequest, Proxies,
     SessionConnection, Target, TlsOptions, tls,
 };
-use aiperf::units::{Clock, Nanos};
+use mock_server::Script;
 use serde_json::Value;
 
 use crate::support::load::{Load, closed_loop, mock};

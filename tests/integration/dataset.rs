@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use aiperf::dataset::{
+use base::environment::Environment;
+use base::units::Nanos;
+use dataset::{
     Config, Conversation, Corpus, Dataset, DatasetError, FileFormat, Length, ModelSelection,
     NormalDistribution, SequenceDistribution, Source, Synthetic, Text, TraceSettings,
 };
-use aiperf::environment::Environment;
-use aiperf::hub::Hub;
-use aiperf::tokenizer::TokenCounter;
-use aiperf::units::Nanos;
+use tokens::hub::Hub;
+use tokens::tokenizer::TokenCounter;
 
 fn synthetic() -> Synthetic {
     Synthetic {

@@ -7,10 +7,10 @@ use std::sync::mpsc;
 
 use aiperf::cli::parse_with;
 use aiperf::config::Environment;
-use aiperf::dataset::MediaKinds;
-use aiperf::endpoint::{EndpointTraits, EndpointType};
-use aiperf::mock_server::{Config, MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use client::endpoint::{EndpointTraits, EndpointType};
+use dataset::MediaKinds;
+use mock_server::{Config, MockServer, Script};
 
 use crate::support::raw_server;
 use crate::support::run::profile;

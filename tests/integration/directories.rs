@@ -8,8 +8,8 @@ use std::process::{Child, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::Signal;
 use serde_json::{Value, json};

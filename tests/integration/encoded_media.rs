@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 
-use aiperf::mock_server::Script;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use mock_server::Script;
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -8,8 +8,8 @@ use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aiperf::mock_server::{Config, MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{Config, MockServer, Script};
 use rustix::process::Signal;
 
 use crate::support::run::{aiperf, profile_command, signal};

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aiperf::endpoint::{Config, Endpoint, EndpointType, ParsedResponse, Usage, build, http_error};
-use aiperf::record::{ErrorKind, ResponseBody, SseEvent};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use client::endpoint::{Config, Endpoint, EndpointType, ParsedResponse, Usage, build, http_error};
+use client::record::{ErrorKind, ResponseBody, SseEvent};
 
 /// The response in a capture: status, reason and body.
 pub(crate) struct Capture {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aiperf::metrics::metric::MeasuredRecord;
-use aiperf::redact::Secret;
-use aiperf::telemetry::{Config, Temporality};
+use base::redact::Secret;
+use measure::metrics::metric::MeasuredRecord;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, HistogramDataPoint, exemplar};
+use telemetry::{Config, Temporality};
 use uuid::Uuid;
 
 use crate::support::otlp_receiver::{Answer, Export, OtlpReceiver, Received};

@@ -1,7 +1,7 @@
 //! `aiperf explain`.
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 
 use crate::support::load::mock;
 use crate::support::run::{aiperf, profile};

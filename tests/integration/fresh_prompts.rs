@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use aiperf::mock_server::{MockServer, PrefixCacheSize, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, PrefixCacheSize, Script};
 use serde_json::Value;
 
 use crate::shards::{Sharded, run_together};

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aiperf::environment::Environment;
-use aiperf::metrics::metric::{MeasuredRecord, Metric, Value};
-use aiperf::metrics::tag;
-use aiperf::redact::Secret;
-use aiperf::semconv::Conventions;
-use aiperf::telemetry::{Config, Telemetry};
-use aiperf::units::Unit;
+use base::environment::Environment;
+use base::redact::Secret;
+use base::semconv::Conventions;
+use base::units::Unit;
+use measure::metrics::metric::{MeasuredRecord, Metric, Value};
+use measure::metrics::tag;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use telemetry::{Config, Telemetry};
 
 use crate::support::otlp_receiver::{OtlpReceiver, Received, attribute};
 use crate::support::run::is_of_grpc;

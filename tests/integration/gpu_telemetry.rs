@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 use serde_json::Value;
 
 use crate::support::left_out::left_out;

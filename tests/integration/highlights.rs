@@ -1,6 +1,6 @@
 //! What a run says in a line each: cached tokens, turns, tool calls, and the counts of the server.
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use aiperf::server_metrics::histogram_estimate::{LearnedBuckets, linear_percentiles, percentiles};
+use measure::server_metrics::histogram_estimate::{
+    LearnedBuckets, linear_percentiles, percentiles,
+};
 use serde::Deserialize;
 use simulated::{CASES, Listed, errors};
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aiperf::mock_server::{Config, MockServer};
-use aiperf::record::ErrorKind;
-use aiperf::transport::{
+use client::record::ErrorKind;
+use client::transport::{
     self, Client, Connector, Notifications, OutgoingRequest, SessionConnection, Target,
 };
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+use mock_server::{Config, MockServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -839,8 +839,8 @@ fn tls_to_a_plain_port_is_a_record() {
 #[test]
 fn too_few_file_descriptors_are_errors_in_records() {
     let server = MockServer::start(Config {
-        script: aiperf::mock_server::Script {
-            ttft: aiperf::units::Nanos::from_millis(20.0),
+        script: mock_server::Script {
+            ttft: base::units::Nanos::from_millis(20.0),
             ..Default::default()
         },
         ..Config::default()

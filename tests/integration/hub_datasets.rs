@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use aiperf::mock_server::{MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, Script};
 use serde_json::{Value, json};
 
 use crate::api::{GRACE, start};

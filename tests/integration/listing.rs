@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 
 use crate::support::load::mock;
 use crate::support::run::{aiperf, profile_command, summary};

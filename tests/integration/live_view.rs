@@ -199,7 +199,7 @@ fn the_last_frame_agrees_with_the_files_and_warnings_follow_it() {
 
 #[test]
 fn the_terminal_is_restored_however_the_run_ends() {
-    let server = mock(aiperf::mock_server::Script::default());
+    let server = mock(mock_server::Script::default());
     let flags = ["--request-rate", "20", "--benchmark-duration", "600"];
     thread::scope(|scope| {
         for end in 0..4 {
@@ -237,7 +237,7 @@ fn a_silent_server_and_the_run_of_a_sweep_are_shown() {
 
 #[test]
 fn a_terminal_that_cannot_show_the_view_gets_a_line() {
-    let server = mock(aiperf::mock_server::Script::default());
+    let server = mock(mock_server::Script::default());
     let mut session = start(&server.url(), &["--request-count", "5"], &[("TERM", "dumb")]);
     session.wait_for(" icanon");
     session.script.wait().unwrap();
@@ -249,10 +249,10 @@ fn a_terminal_that_cannot_show_the_view_gets_a_line() {
 /// One slot of 100 ms serves 10 of 40 requests per second.
 #[test]
 fn a_growing_queue_and_shares_are_shown_with_the_configured_load() {
-    let script = aiperf::mock_server::Script {
-        ttft: aiperf::units::Nanos::from_millis(100.0),
+    let script = mock_server::Script {
+        ttft: base::units::Nanos::from_millis(100.0),
         max_concurrent: Some(1),
-        ..aiperf::mock_server::Script::default()
+        ..mock_server::Script::default()
     };
     let server = mock(script);
     let flags = [

@@ -7,15 +7,15 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use aiperf::dataset::Conversation;
-use aiperf::endpoint::{Endpoint, EndpointTraits, ParsedResponse};
-use aiperf::mock_server::Script;
-use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
-use aiperf::runner::RunnerError;
-use aiperf::schedule::config::{Cancellation, Limit, PhaseConfig, StopCondition};
-use aiperf::schedule::{PhaseKind, PhaseStats};
-use aiperf::transport::{self};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use client::endpoint::{Endpoint, EndpointTraits, ParsedResponse};
+use client::record::{ErrorKind, RequestRecord, ResponseBody};
+use client::runner::RunnerError;
+use client::schedule::config::{Cancellation, Limit, PhaseConfig, StopCondition};
+use client::schedule::{PhaseKind, PhaseStats};
+use client::transport::{self};
+use dataset::Conversation;
+use mock_server::Script;
 
 use crate::support::raw_server;
 

@@ -1,7 +1,7 @@
 //! The verdict on the load, from the command line to the files, the report and the gates.
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 
 use crate::support::load::mock;
 use crate::support::otlp_receiver::OtlpReceiver;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aiperf::mock_server::{Config, MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{Config, MockServer, Script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

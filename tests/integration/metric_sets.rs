@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message as _;
 

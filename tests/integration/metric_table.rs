@@ -4,16 +4,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aiperf::dataset::{Conversation, Dataset, Media, MediaContent, MediaKinds, Turn};
-use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::metric::{
+use base::units::{Clock, Nanos};
+use client::endpoint::{self, EndpointType};
+use client::record::{HttpTrace, RequestRecord, ResponseBody, SseEvent, TurnId};
+use client::schedule::PhaseKind;
+use dataset::{Conversation, Dataset, Media, MediaContent, MediaKinds, Turn};
+use measure::metrics::metric::{
     MeasuredRecord, MetricKind, MetricResult, Objective, Settings, Value,
 };
-use aiperf::metrics::tag::{self, MetricTag};
-use aiperf::metrics::{Accumulator, CountTokens, Measurer, Metric, MetricFlags, Registry, listing};
-use aiperf::record::{HttpTrace, RequestRecord, ResponseBody, SseEvent, TurnId};
-use aiperf::schedule::PhaseKind;
-use aiperf::units::{Clock, Nanos};
+use measure::metrics::tag::{self, MetricTag};
+use measure::metrics::{
+    Accumulator, CountTokens, Measurer, Metric, MetricFlags, Registry, listing,
+};
 use uuid::Uuid;
 
 mod flags;

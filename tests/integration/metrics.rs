@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use aiperf::metrics::{Registry, listing, reference};
+use measure::metrics::{Registry, listing, reference};
 use serde::Deserialize;
 
 fn in_repository(path: &str) -> PathBuf {

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use aiperf::mock_server::{MockServer, Script};
+use mock_server::{MockServer, Script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

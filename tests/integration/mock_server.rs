@@ -5,11 +5,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use aiperf::mock_server::{
+use base::units::{Clock, Nanos};
+use mock_server::{
     Config, Jitter, MockServer, MockServerError, PrefixCacheSize, RequestLog, Script,
     parse_duration,
 };
-use aiperf::units::{Clock, Nanos};
 use serde_json::{Value, json};
 
 /// Time limit that only a failing test reaches.

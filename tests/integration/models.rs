@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::process::Output;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 
 use crate::support::load::mock;
 use crate::support::raw_server;

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use aiperf::dataset::{Conversation, Dataset, Turn};
-use aiperf::mock_server::{self, RequestLog, Script};
-use aiperf::record::{ErrorKind, RequestRecord};
-use aiperf::runner::Progress;
-use aiperf::schedule::config::{
+use base::units::Nanos;
+use client::record::{ErrorKind, RequestRecord};
+use client::runner::Progress;
+use client::schedule::config::{
     Cancellation, Config, Limit, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps,
     Zero,
 };
-use aiperf::schedule::{Line, settle};
-use aiperf::transport::{self, Connections};
-use aiperf::units::Nanos;
+use client::schedule::{Line, settle};
+use client::transport::{self, Connections};
+use dataset::{Conversation, Dataset, Turn};
+use mock_server::{self, RequestLog, Script};
 
 use crate::support::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
 use crate::support::metrics_endpoint::wait_until;

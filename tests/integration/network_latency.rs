@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::TcpListener;
 
-use aiperf::mock_server::{MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, Script};
 use serde_json::{Value, json};
 
 use crate::support::load::mock;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 
 use crate::support::load::mock;
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aiperf::mock_server::{MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, Script};
 use prost::Message as _;
 use serde_json::{Value, json};
 

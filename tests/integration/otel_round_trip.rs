@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;

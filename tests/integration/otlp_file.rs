@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use aiperf::mock_server::{MockServer, Script};
+use mock_server::{MockServer, Script};
 use serde_json::Value;
 
 use crate::support::load::mock;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;

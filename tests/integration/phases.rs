@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use aiperf::interrupt::Interrupter;
-use aiperf::mock_server::{MockServer, Script};
-use aiperf::runner::PhaseListener;
-use aiperf::schedule::PhaseKind::{self, Profiling, Warmup};
-use aiperf::schedule::config::PhaseConfig;
-use aiperf::units::{Clock, Nanos};
+use base::interrupt::Interrupter;
+use base::units::{Clock, Nanos};
+use client::runner::PhaseListener;
+use client::schedule::PhaseKind::{self, Profiling, Warmup};
+use client::schedule::config::PhaseConfig;
+use mock_server::{MockServer, Script};
 use tokio::sync::oneshot;
 
 use crate::support::load::{Load, closed_loop, mock};

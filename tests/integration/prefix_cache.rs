@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use aiperf::mock_server::{MockServer, PrefixCacheSize, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, PrefixCacheSize, Script};
 use serde_json::Value;
 
 use crate::support::load::mock;

@@ -1,6 +1,6 @@
 //! Generated prompts, as they are sent, and as a dry run shows them.
 
-use aiperf::mock_server::{Config, MockServer};
+use mock_server::{Config, MockServer};
 use serde_json::Value;
 use tokenizers::Tokenizer;
 

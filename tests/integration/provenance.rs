@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;

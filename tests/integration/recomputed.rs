@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use aiperf::dataset::MediaKinds;
-use aiperf::endpoint::{EndpointTraits, EndpointType};
-use aiperf::mock_server::{MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use client::endpoint::{EndpointTraits, EndpointType};
+use dataset::MediaKinds;
+use mock_server::{MockServer, Script};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;

@@ -1,9 +1,9 @@
 //! Responses of real servers, repeated byte for byte over a socket. However the bytes are split,
 //! content, usage and text are those of the capture.
 
-use aiperf::record::{ResponseBody, SseEvent};
-use aiperf::transport::SseDecoder;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use client::record::{ResponseBody, SseEvent};
+use client::transport::SseDecoder;
 
 use crate::endpoint::{STREAMS, capture, dialect};
 use crate::support::load::Load;

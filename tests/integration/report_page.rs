@@ -1,7 +1,7 @@
 //! The page of a run: its data, and what it may not contain.
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 use serde_json::Value;
 
 use crate::support::load::{mock, varied};

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use aiperf::endpoint::EndpointType;
-use aiperf::mock_server::Script;
+use client::endpoint::EndpointType;
+use mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::{faulty, mock};

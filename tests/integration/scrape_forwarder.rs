@@ -7,12 +7,11 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use aiperf::environment::Environment;
-use aiperf::redact::Secret;
-use aiperf::server_metrics::exposition::{Exposition, Format, Label, MetricType};
-use aiperf::server_metrics::snapshot::Snapshot;
-use aiperf::server_metrics::{Endpoint, FetchTimes, Scrape};
-use aiperf::telemetry::{Config, RunTotals, ScrapesReport, Streams, Telemetry, TelemetryReport};
+use base::environment::Environment;
+use base::redact::Secret;
+use measure::server_metrics::exposition::{Exposition, Format, Label, MetricType};
+use measure::server_metrics::snapshot::Snapshot;
+use measure::server_metrics::{Endpoint, FetchTimes, Scrape};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
@@ -23,6 +22,7 @@ use prost::Message as _;
 use rustix::net::sockopt::set_socket_linger;
 use serde::Deserialize;
 use serde_json::json;
+use telemetry::{Config, RunTotals, ScrapesReport, Streams, Telemetry, TelemetryReport};
 use uuid::Uuid;
 
 use crate::support::metrics_endpoint::recorded;

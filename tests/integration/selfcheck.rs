@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use aiperf::mock_server::{Config, MockServer};
+use mock_server::{Config, MockServer};
 use serde_json::{Value, json};
 
 use crate::support::run::{aiperf, profile_command};

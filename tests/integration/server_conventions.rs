@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aiperf::environment::Environment;
-use aiperf::redact::Secret;
-use aiperf::server_metrics::exposition::{Exposition, Format};
-use aiperf::telemetry::{Config, RunTotals, Telemetry};
+use base::environment::Environment;
+use base::redact::Secret;
+use measure::server_metrics::exposition::{Exposition, Format};
 use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use telemetry::{Config, RunTotals, Telemetry};
 
 use crate::scrape_forwarder::show;
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};

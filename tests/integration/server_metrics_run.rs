@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;

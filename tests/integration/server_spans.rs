@@ -4,10 +4,10 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use aiperf::mock_server::{Script, SpanExport, Timing, TimingForm};
-use aiperf::units::{Clock, Nanos};
+use base::units::{Clock, Nanos};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use mock_server::{Script, SpanExport, Timing, TimingForm};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;

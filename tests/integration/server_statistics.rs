@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use aiperf::server_metrics::exposition::{Exposition, Format, MetricType};
-use aiperf::server_metrics::report::{
+use base::units::Nanos;
+use measure::server_metrics::exposition::{Exposition, Format, MetricType};
+use measure::server_metrics::report::{
     self, MetricReport, RateSpread, Stats, Timeslice, Window, Windows,
 };
-use aiperf::server_metrics::snapshot::Snapshot;
-use aiperf::server_metrics::store::{Labels, Store};
-use aiperf::server_metrics::{FetchTimes, report::ServerMetricsReport};
-use aiperf::units::Nanos;
+use measure::server_metrics::snapshot::Snapshot;
+use measure::server_metrics::store::{Labels, Store};
+use measure::server_metrics::{FetchTimes, report::ServerMetricsReport};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;

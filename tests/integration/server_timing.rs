@@ -1,7 +1,7 @@
 //! The times of a request's stages that servers report in their responses.
 
-use aiperf::mock_server::{MockServer, Script, Timing, TimingForm};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, Script, Timing, TimingForm};
 use serde_json::Value;
 
 use crate::support::load::mock;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use aiperf::mock_server::Script;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::{faults, mock};

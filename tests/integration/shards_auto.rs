@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Output};
 
-use aiperf::mock_server::{MockServer, Script};
+use mock_server::{MockServer, Script};
 use serde_json::Value;
 
 use crate::support::load::mock;

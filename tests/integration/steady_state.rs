@@ -1,7 +1,7 @@
 //! The steady state of a run, from the command line to the files and the collector.
 
-use aiperf::mock_server::{Jitter, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{Jitter, Script};
 use serde_json::Value;
 
 use crate::support::load::{faults, mock};

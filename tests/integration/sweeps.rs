@@ -7,8 +7,8 @@ use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
-use aiperf::mock_server::{Config, MockServer, Script, Timing, TimingForm};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{Config, MockServer, Script, Timing, TimingForm};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -9,30 +9,30 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use aiperf::endpoint::{EndpointType, ParsedResponse};
-use aiperf::environment::Environment;
-use aiperf::interrupt::Interrupter;
-use aiperf::metrics::health::{ClientHealth, Cpu, LoadHealth, Verdict};
-use aiperf::metrics::metric::{
+use base::environment::Environment;
+use base::interrupt::Interrupter;
+use base::redact::Secret;
+use base::units::{Nanos, Unit};
+use bytes::Bytes;
+use client::endpoint::{EndpointType, ParsedResponse};
+use client::record::{
+    Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, SseEvent, TurnId,
+};
+use client::runner::{CpuShares, QueueStats};
+use client::schedule::{PhaseKind, PhaseStats};
+use measure::metrics::health::{ClientHealth, Cpu, LoadHealth, Verdict};
+use measure::metrics::metric::{
     ConsoleGroup, Distribution, MeasuredRecord, Metric, MetricFlags, MetricKind, MetricResult,
     Observation, RecordValues, Settings, Stats, Value, ValueType,
 };
-use aiperf::metrics::tag::{self, MetricTag};
-use aiperf::metrics::{Accumulator, Health, LoadReport, Registry};
-use aiperf::record::{
-    Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, SseEvent, TurnId,
-};
-use aiperf::redact::Secret;
-use aiperf::runner::{CpuShares, QueueStats};
-use aiperf::schedule::{PhaseKind, PhaseStats};
-use aiperf::telemetry::{Config, Identity, RunTotals, Streams, Telemetry, TelemetryReport};
-use aiperf::units::{Nanos, Unit};
-use bytes::Bytes;
+use measure::metrics::tag::{self, MetricTag};
+use measure::metrics::{Accumulator, Health, LoadReport, Registry};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use proptest::prelude::*;
 use serde_norway::Value as Yaml;
+use telemetry::{Config, Identity, RunTotals, Streams, Telemetry, TelemetryReport};
 use uuid::Uuid;
 
 use crate::support::otlp_receiver::{Answer, OtlpReceiver, Received, attribute, tls_variables};
@@ -100,8 +100,8 @@ pub(crate) fn identity() -> Identity {
         urls: vec!["http://127.0.0.1:8000".into()],
         phases: Vec::new(),
         tenants: Vec::new(),
-        info: aiperf::telemetry::RunSettings::default(),
-        clock: aiperf::units::Clock::start(),
+        info: telemetry::RunSettings::default(),
+        clock: base::units::Clock::start(),
     }
 }
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aiperf::environment::Environment;
-use aiperf::mock_server::Script;
-use aiperf::tokenizer::{Source, TokenCounter};
+use base::environment::Environment;
+use mock_server::Script;
 use serde_json::{Value, json};
+use tokens::tokenizer::{Source, TokenCounter};
 
 use crate::support::left_out::python;
 use crate::support::load::mock;

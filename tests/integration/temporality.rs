@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use aiperf::environment::Environment;
-use aiperf::redact::Secret;
-use aiperf::schedule::PhaseKind;
-use aiperf::server_metrics::exposition::{Exposition, Format};
-use aiperf::telemetry::{Config, RunTotals, Telemetry, Temporality};
+use base::environment::Environment;
+use base::redact::Secret;
+use client::schedule::PhaseKind;
+use measure::server_metrics::exposition::{Exposition, Format};
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality::{Cumulative, Delta};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use telemetry::{Config, RunTotals, Telemetry, Temporality};
 
 use crate::scrape_forwarder::show;
 use crate::support::otlp_receiver::{Answer, Export, OtlpReceiver, attribute};

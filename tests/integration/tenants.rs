@@ -1,6 +1,6 @@
 //! Loads that tenants share, each with its own rate, headers, lengths and objectives.
 
-use aiperf::mock_server::Script;
+use mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aiperf::environment::Environment;
-use aiperf::redact::Secret;
-use aiperf::schedule::PhaseKind;
-use aiperf::telemetry::{Config, Telemetry, TracesReport};
+use base::environment::Environment;
+use base::redact::Secret;
+use client::schedule::PhaseKind;
+use telemetry::{Config, Telemetry, TracesReport};
 
 use crate::support::otlp_receiver::{Answer, OtlpReceiver};
 use crate::telemetry::{Run, identity, queue, request};

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use aiperf::mock_server::{MockServer, Script};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use mock_server::{MockServer, Script};
 use regex_automata::meta::Regex;
 use serde_json::Value;
 

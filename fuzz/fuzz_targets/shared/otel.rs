@@ -3,10 +3,10 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
-use aiperf::environment::Environment;
-use aiperf::hub::Hub;
-use aiperf::tokenizer::TokenCounter;
+use dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
+use base::environment::Environment;
+use tokens::hub::Hub;
+use tokens::tokenizer::TokenCounter;
 use tempfile::NamedTempFile;
 
 static COUNTER: LazyLock<TokenCounter> = LazyLock::new(TokenCounter::builtin);

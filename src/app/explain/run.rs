@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
-use crate::console::{self, Request, Slow, Style};
-use crate::metrics::metric::Observation;
-use crate::metrics::tag;
-use crate::multi_run::{GroupResults, Trials};
-use crate::schedule::PhaseKind;
+use client::schedule::PhaseKind;
+use measure::metrics::metric::Observation;
+use measure::metrics::tag;
+use measure::multi_run::{GroupResults, Trials};
+use results::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
+use results::console::{self, Request, Slow, Style};
 
 /// Number of requests that are shown.
 const SLOWEST: usize = 5;

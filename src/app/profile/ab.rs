@@ -12,29 +12,30 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use base::column::Store;
+use base::interrupt::Interrupt;
+use base::platform::replace;
+use dataset::Seed;
+use measure::judge::Comparison;
+use measure::judge::compare::{Models, Plan, Requests, Trial, differences, different_loads};
+use measure::judge::paired::{Decision, Look, Paired};
+use measure::metrics::Verdict;
+use measure::multi_run::{Failure, Member};
+use results::api::Listener;
+use results::artifacts::Claim;
+use results::follow::{Delivered, Follower as _};
+use results::terminal::Stderr;
+use tokens::tokenizer::TokenCounter;
+
 use super::{Run, RunInputs, claim, counter, raise_file_limit};
-use crate::api::Listener;
 use crate::app::audience::Audience;
 use crate::app::compare::{self, described, trial};
 use crate::app::outcome::Outcome;
 use crate::app::output::Output;
 use crate::app::{gates, interrupt};
-use crate::artifacts::Claim;
 use crate::cli::{Ab, AbSide, CompareFormat};
-use crate::column::Store;
 use crate::config::RunConfig;
-use crate::dataset::Seed;
-use crate::follow::{Delivered, Follower as _};
-use crate::interrupt::Interrupt;
-use crate::judge::Comparison;
-use crate::judge::compare::{Models, Plan, Requests, Trial, differences, different_loads};
-use crate::judge::paired::{Decision, Look, Paired};
-use crate::metrics::Verdict;
-use crate::multi_run::{Failure, Member};
-use crate::platform::replace;
 use crate::server_control::Launched;
-use crate::terminal::Stderr;
-use crate::tokenizer::TokenCounter;
 
 /// Name of the file with the comparison.
 const FILE: &str = "ab.json";

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::column::Store;
-use crate::follow::{Follower, Followers, Progress};
-use crate::judge::adaptive::{
+use base::column::Store;
+use base::lock::Lock;
+use base::units::{Clock, Nanos};
+use client::record::ErrorKind;
+use client::runner::Dial;
+use client::schedule::config::PhaseConfig;
+use client::schedule::{Adaptive, AdaptiveEnd, Controller, PhaseStats};
+use measure::judge::adaptive::{
     AdaptivePath, Conditions, Outcomes, Window, WindowVerdict, judge_window,
 };
-use crate::lock::Lock;
-use crate::metrics::Registry;
-use crate::metrics::breakdown::Levels;
-use crate::metrics::metric::{MeasuredRecord, MetricResult};
-use crate::record::ErrorKind;
-use crate::runner::Dial;
-use crate::schedule::config::PhaseConfig;
-use crate::schedule::{Adaptive, AdaptiveEnd, Controller, PhaseStats};
-use crate::units::{Clock, Nanos};
+use measure::metrics::Registry;
+use measure::metrics::breakdown::Levels;
+use measure::metrics::metric::{MeasuredRecord, MetricResult};
+use results::follow::{Follower, Followers, Progress};
 
 /// Follows a run, and drives its adaptive loads; does nothing without any.
 #[derive(Default)]

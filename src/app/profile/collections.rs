@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use base::interrupt::Interrupt;
+use base::platform::machine::Ends;
+use client::runner::{PhaseListener, Runner};
+use measure::gpu::report::GpuReport;
+use measure::metrics::ClientHealth;
+use measure::server_metrics::conservation::ClientCounts;
+use measure::server_metrics::limits::ClientLimits;
+use measure::server_metrics::report::ServerMetrics;
+use results::artifacts::ArtifactSet;
+use results::follow::Followers;
+use telemetry::Telemetry;
+
 use super::Run;
-use crate::artifacts::ArtifactSet;
 use crate::collection::{ClientEnergy, GpuCollection, HostWatch, RoundTrip, ServerCollection};
-use crate::follow::Followers;
-use crate::gpu::report::GpuReport;
-use crate::interrupt::Interrupt;
-use crate::metrics::ClientHealth;
-use crate::platform::machine::Ends;
-use crate::runner::{PhaseListener, Runner};
-use crate::server_metrics::conservation::ClientCounts;
-use crate::server_metrics::limits::ClientLimits;
-use crate::server_metrics::report::ServerMetrics;
-use crate::telemetry::Telemetry;
 
 /// The collections of a run.
 pub(super) struct Collections {

@@ -13,9 +13,9 @@ use reqwest::Client;
 use tokio::runtime;
 use url::Url;
 
-use crate::dataset::{Dataset, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
-use crate::redact::{self, Secret, ShownUrl};
-use crate::transport::Connections;
+use base::redact::{self, Secret, ShownUrl};
+use client::transport::Connections;
+use dataset::{Dataset, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
 
 /// Timeout of a download.
 const TIMEOUT: Duration = Duration::from_mins(1);

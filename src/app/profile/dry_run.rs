@@ -6,17 +6,18 @@ use std::mem;
 
 use serde_json::{Value, json};
 
+use base::statistics::Distribution;
+use base::statistics::percentile::distribution;
+use client::schedule::PhaseKind;
+use client::schedule::config::PhaseConfig;
+use dataset::preview::{BLOCK_TOKENS, Look, Preview, Walk};
+use dataset::{Account, CacheBust};
+use results::console::{self, Column, Table, numbers};
+use results::terminal::terminal_style;
+
 use super::RunInputs;
 use crate::app::outcome::Outcome;
 use crate::config::{DryRun, RunConfig};
-use crate::console::{self, Column, Table, numbers};
-use crate::dataset::preview::{BLOCK_TOKENS, Look, Preview, Walk};
-use crate::dataset::{Account, CacheBust};
-use crate::schedule::PhaseKind;
-use crate::schedule::config::PhaseConfig;
-use crate::statistics::Distribution;
-use crate::statistics::percentile::distribution;
-use crate::terminal::terminal_style;
 
 /// The statistics, and the order in which a narrow terminal does without them.
 const COLUMNS: [(&str, u8); 8] = [

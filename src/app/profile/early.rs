@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::follow::{Began, Follower, Followers, Progress};
-use crate::judge::early::{Decision, EarlyDecision};
-use crate::judge::{self, EarlyEnd, StopWhen};
-use crate::lock::Lock;
-use crate::metrics::health::{LoadHealth, LoadVerdict};
-use crate::metrics::metric::MeasuredRecord;
-use crate::runner::Enough;
-use crate::schedule::{HeldLoad, PhaseKind, PhaseStats};
-use crate::units::{Clock, Nanos};
+use base::lock::Lock;
+use base::units::{Clock, Nanos};
+use client::runner::Enough;
+use client::schedule::{HeldLoad, PhaseKind, PhaseStats};
+use measure::judge::early::{Decision, EarlyDecision};
+use measure::judge::{self, EarlyEnd, StopWhen};
+use measure::metrics::health::{LoadHealth, LoadVerdict};
+use measure::metrics::metric::MeasuredRecord;
+use results::follow::{Began, Follower, Followers, Progress};
 
 /// Time between two looks at what is known.
 const INTERVAL: Nanos = Nanos(500_000_000);

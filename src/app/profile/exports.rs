@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use url::Url;
 
+use base::interrupt::Interrupt;
+use base::redact::Secret;
+use client::runner::QueueStats;
+use client::schedule::PhaseKind;
+use client::schedule::config::{PhaseConfig, has_several, only_measured};
+use dataset::{Length, Source};
+use measure::judge::{Gate, Judged, Reading};
+use results::run::RunReport;
+use results::run::ledger::Ledger;
+use telemetry::{GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
+
 use super::Run;
-use crate::dataset::{Length, Source};
-use crate::interrupt::Interrupt;
-use crate::judge::{Gate, Judged, Reading};
-use crate::redact::Secret;
-use crate::run::RunReport;
-use crate::run::ledger::Ledger;
-use crate::runner::QueueStats;
-use crate::schedule::PhaseKind;
-use crate::schedule::config::{PhaseConfig, has_several, only_measured};
-use crate::telemetry::{GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
 
 /// Timeout of the final export.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);

@@ -3,16 +3,17 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use base::units::Nanos;
+use client::endpoint;
+use client::schedule;
+use client::schedule::config::{LoadPattern, PhaseConfig, Replay, UseOfTimestamps};
+use dataset::{Account, CacheBust, Dataset, MediaKinds, Part, Seed, Source};
+use results::terminal::Stderr;
+use tokens::tokenizer::TokenCounter;
+
 use super::download;
 use crate::app::datasets;
 use crate::config::{Environment, RunConfig, Ui};
-use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Part, Seed, Source};
-use crate::endpoint;
-use crate::schedule;
-use crate::schedule::config::{LoadPattern, PhaseConfig, Replay, UseOfTimestamps};
-use crate::terminal::Stderr;
-use crate::tokenizer::TokenCounter;
-use crate::units::Nanos;
 
 /// Delay of the first request above which a warning is printed.
 const LATE_START: Nanos = Nanos(60_000_000_000);

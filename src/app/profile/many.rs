@@ -11,8 +11,26 @@ use std::sync::Arc;
 use anyhow::bail;
 use uuid::Uuid;
 
+use base::interrupt::Interrupt;
+use base::units::{Clock, Nanos};
+use client::schedule::PhaseKind;
+use dataset::Seed;
+use measure::multi_run::history::History;
+use measure::multi_run::sweep::{self, Choice, Step};
+use measure::multi_run::{
+    self, Dimension, Failure, GroupResults, Member, Next, Planner, RunResult, Trials, Variation,
+    evidence,
+};
+use results::api::Listener;
+use results::artifacts::aggregate::AggregateFiles;
+use results::artifacts::rebuild::Rebuilt;
+use results::artifacts::search::SearchFile;
+use results::artifacts::sweep::{Plan, SweepFiles};
+use results::artifacts::{Claim, newest};
+use results::console;
+use results::terminal::Stderr;
+
 use super::{Run, RunInputs, claim};
-use crate::api::Listener;
 use crate::app::audience::Audience;
 use crate::app::ending::{
     Cut, Delivery, Ending, GroupEnding, RunEnding, Runs, deliver, line_of_cell, line_of_run,
@@ -20,24 +38,7 @@ use crate::app::ending::{
 use crate::app::interrupt;
 use crate::app::outcome::{Outcome, explained};
 use crate::app::output::Output;
-use crate::artifacts::aggregate::AggregateFiles;
-use crate::artifacts::rebuild::Rebuilt;
-use crate::artifacts::search::SearchFile;
-use crate::artifacts::sweep::{Plan, SweepFiles};
-use crate::artifacts::{Claim, newest};
 use crate::config::{self, Benchmark, RunConfig, Space};
-use crate::console;
-use crate::dataset::Seed;
-use crate::interrupt::Interrupt;
-use crate::multi_run::history::History;
-use crate::multi_run::sweep::{self, Choice, Step};
-use crate::multi_run::{
-    self, Dimension, Failure, GroupResults, Member, Next, Planner, RunResult, Trials, Variation,
-    evidence,
-};
-use crate::schedule::PhaseKind;
-use crate::terminal::Stderr;
-use crate::units::{Clock, Nanos};
 
 /// Performs the runs of `benchmark`, and writes the results to `out`.
 pub(super) fn profile(

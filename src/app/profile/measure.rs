@@ -9,6 +9,30 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use base::column::Store;
+use base::interrupt::Interrupt;
+use base::parallel;
+use base::units::Clock;
+use client::runner::{
+    self, Counters, CpuShares, PhaseListener, Progress, RecordQueue, Runner, RunnerError,
+};
+use client::schedule::config::{PhaseConfig, has_several, only_measured};
+use client::schedule::{PhaseKind, PhaseStats, ReplayStats, Shard};
+use dataset::{CacheBust, Conversation};
+use measure::metrics::breakdown::PhaseTimes;
+use measure::metrics::prefix_cache::CacheLedger;
+use measure::metrics::{Accumulator, CountChat, CountTokens, LoadReport, Measurer, Registry};
+use measure::otlp_receiver::Receiver;
+use measure::server_metrics::conservation::ClientCounts;
+use measure::server_metrics::limits::ClientLimits;
+use results::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
+use results::follow::{self, Began, Follower, Followers};
+use results::processing::{Processed, Processing, ProcessingParts};
+use results::run::ledger::Ledger;
+use results::run::{EndedBy, RunOutcome, RunReport};
+use results::terminal::Stderr;
+use telemetry::{self, Telemetry};
+
 use super::Run;
 use super::adaptive::AdaptiveLoads;
 use super::collections::Collections;
@@ -17,31 +41,8 @@ use super::exports::finish_export;
 use super::open_files::too_few_connections;
 use crate::app::logging;
 use crate::app::outcome::explained;
-use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
-use crate::column::Store;
 use crate::config::Ui;
-use crate::dataset::{CacheBust, Conversation};
-use crate::follow::{self, Began, Follower, Followers};
-use crate::interrupt::Interrupt;
-use crate::metrics::breakdown::PhaseTimes;
-use crate::metrics::prefix_cache::CacheLedger;
-use crate::metrics::{Accumulator, CountChat, CountTokens, LoadReport, Measurer, Registry};
-use crate::otlp_receiver::Receiver;
-use crate::parallel;
-use crate::processing::{Processed, Processing, ProcessingParts};
-use crate::run::ledger::Ledger;
-use crate::run::{EndedBy, RunOutcome, RunReport};
-use crate::runner::{
-    self, Counters, CpuShares, PhaseListener, Progress, RecordQueue, Runner, RunnerError,
-};
-use crate::schedule::config::{PhaseConfig, has_several, only_measured};
-use crate::schedule::{PhaseKind, PhaseStats, ReplayStats, Shard};
 use crate::server_control::Rejection;
-use crate::server_metrics::conservation::ClientCounts;
-use crate::server_metrics::limits::ClientLimits;
-use crate::telemetry::{self, Telemetry};
-use crate::terminal::Stderr;
-use crate::units::Clock;
 
 /// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
 /// half of it.

@@ -1,6 +1,6 @@
 //! The limits on open files and connections.
 
-use crate::platform::limits;
+use base::platform::limits;
 
 /// Minimum number of open files for a run without connections: its own, those of its
 /// threads and timers, and some for libraries.

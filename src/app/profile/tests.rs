@@ -2,11 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ::measure::metrics::metric::MeasuredRecord;
+use mock_server::MockServer;
+use results::follow::{Began, Delivered, Ended, Follower};
+
 use super::*;
 use crate::cli::{self, Command};
-use crate::follow::{Began, Delivered, Ended, Follower};
-use crate::metrics::metric::MeasuredRecord;
-use crate::mock_server::{self, MockServer};
 
 /// An exporter of records: the size of the output of each request, to a file of its own.
 #[derive(Default)]
@@ -24,7 +25,7 @@ impl Follower for Lengths {
 
     fn record(&self, record: &MeasuredRecord) {
         let id = record.record.request_id.to_string();
-        let tokens = record.observation.values.scalar(crate::metrics::tag::OUTPUT_TOKEN_COUNT);
+        let tokens = record.observation.values.scalar(::measure::metrics::tag::OUTPUT_TOKEN_COUNT);
         self.lines.lock().unwrap().insert(id, tokens.unwrap() as u64);
     }
 

@@ -4,6 +4,11 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 
+use base::interrupt::Interrupt;
+use results::artifacts::ExportLevel;
+use results::artifacts::rebuild;
+use results::follow::Followers;
+
 use super::measure::Measured;
 use super::{Outcome, Run};
 use crate::app::ending::{Delivery, Ending, deliver};
@@ -11,11 +16,7 @@ use crate::app::output::Output;
 use crate::app::report;
 use crate::app::shards::{Barrier, Member, Together};
 use crate::app::start::Start;
-use crate::artifacts::ExportLevel;
-use crate::artifacts::rebuild;
 use crate::config::RunConfig;
-use crate::follow::Followers;
-use crate::interrupt::Interrupt;
 
 impl Run {
     /// Waits for the other shards and takes the start on which all agree; `None` if the start does
@@ -53,7 +54,7 @@ impl Run {
         let (config, id) = (self.config.clone(), self.description.benchmark_id);
         // What describes the whole run is not for a shard.
         self.config.page = None;
-        self.config.auto_plot = crate::report::plot::AutoPlot::Off;
+        self.config.auto_plot = results::report::plot::AutoPlot::Off;
         let own = self.finish(measured, followers, interrupt, &mut io::sink());
         if member.shard().index() != 0 {
             return own;

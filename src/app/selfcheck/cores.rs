@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::platform::cores;
+use base::platform::cores;
 
 /// Core numbers; empty if unknown or if there is only one core.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

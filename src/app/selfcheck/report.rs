@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
+use measure::metrics::accuracy::{ErrorDistribution, Errors, METRICS};
+use measure::metrics::health::{Limits, SelfCheck};
+use results::console::{Style, Table, numbers};
+
 use super::cores::Cores;
-use crate::console::{Style, Table, numbers};
-use crate::metrics::accuracy::{ErrorDistribution, Errors, METRICS};
-use crate::metrics::health::{Limits, SelfCheck};
 
 /// A level of load to try.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::platform::{child, process};
+use base::platform::{child, process};
 
 /// Maximum time to wait for the server to exit.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);

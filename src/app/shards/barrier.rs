@@ -6,16 +6,17 @@ use std::io::Write as _;
 use anyhow::{Context as _, bail};
 use uuid::Uuid;
 
+use base::interrupt::Interrupt;
+use base::units::wall::shown;
+use base::units::{Clock, Nanos};
+use client::schedule::Shard;
+use results::run::{Agreement, ClockOffset, ClockSpread};
+use results::terminal::Stderr;
+
 use super::ProcessId;
 use super::files::{Agreed, Files, Note, State, wall_ns};
 use super::member::Member;
 use crate::config::{RunConfig, Ui};
-use crate::interrupt::Interrupt;
-use crate::run::{Agreement, ClockOffset, ClockSpread};
-use crate::schedule::Shard;
-use crate::terminal::Stderr;
-use crate::units::wall::shown;
-use crate::units::{Clock, Nanos};
 
 /// Time between two steps, in addition to a time for each shard, so that the file system has about as
 /// much to do for any number of them.

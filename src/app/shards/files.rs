@@ -10,11 +10,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use base::platform::replace;
+use base::units::{Clock, Nanos};
+use results::artifacts::open;
+use results::run::ClockOffset;
+
 use super::ProcessId;
-use crate::artifacts::open;
-use crate::platform::replace;
-use crate::run::ClockOffset;
-use crate::units::{Clock, Nanos};
 
 /// Name of the directory of these files in that of all shards.
 const DIRECTORY: &str = ".barrier";

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
+use base::interrupt::Interrupt;
+use base::platform::Background;
+use base::platform::process::yield_to_measurement;
+use base::units::{Clock, Nanos};
+use client::schedule::Shard;
+
 use super::ProcessId;
 use super::files::{Files, Note, State};
-use crate::interrupt::Interrupt;
-use crate::platform::Background;
-use crate::platform::process::yield_to_measurement;
-use crate::schedule::Shard;
-use crate::units::{Clock, Nanos};
 
 /// Minimum time between two signs of life.
 const BEAT: Nanos = Nanos(1_000_000_000);
@@ -181,7 +182,14 @@ mod tests {
         let [first, second] = [0, 1].map(|index: u64| {
             let note = note(ids[index as usize], State::Running, 0);
             let (files, members) = (files.clone(), members.clone());
-            Member::start(files, Shard::new(index, 2), note, members, Nanos(1_000_000)).unwrap()
+            Member::start(
+                files,
+                format!("{index}/2").parse().unwrap(),
+                note,
+                members,
+                Nanos(1_000_000),
+            )
+            .unwrap()
         });
         drop(second);
         assert_eq!(files.heard(1).unwrap().state, State::Ended);

@@ -7,10 +7,11 @@ use std::fmt;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use base::redact;
+
 use super::{merged, opposite, subject, takes_value};
 use crate::cli::switches;
 use crate::config::{ConfigError, Environment};
-use crate::redact;
 
 /// Width of the comments.
 const WIDTH: usize = 96;

@@ -2,8 +2,9 @@
 
 use serde_norway::Value;
 
+use base::input::yaml::Room;
+
 use crate::config::Environment;
-use crate::input::yaml::Room;
 
 /// Replaces the variables in the texts of a file.
 pub(super) struct Substitution<'a> {

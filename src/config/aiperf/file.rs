@@ -15,13 +15,14 @@ pub(crate) use self::values::{is_off, scalar};
 
 use serde_norway::{Mapping, Value};
 
+use client::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
+
 use super::datasets::{self, Dataset};
 use super::mixture::{self, Lengths};
 use super::schema::{
     self,
     Rule::{self, Flag, Implied, Json, Normal, Only, Pairs, Ramp, Records, Refused, Switch, Time},
 };
-use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
 
 /// A flag of aiperf, or one of AIPerf's that aiperf rejects, and the path and value in the file.
 #[derive(Debug)]

@@ -9,23 +9,26 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema::{PHASE, SETTINGS, Setting};
-use crate::artifacts::ExportLevel;
-use crate::artifacts::server_metrics::Formats;
-use crate::config::RunConfig;
-use crate::dataset::{HubDataset, Part, Source, Synthetic};
-use crate::endpoint::EndpointType;
-use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
-use crate::multi_run::Filter;
-use crate::redact::{Secret, ShownUrl};
-use crate::schedule::config::{
+use base::redact;
+use base::redact::{Secret, ShownUrl};
+use base::setting::Named as _;
+use base::units::Nanos;
+use client::endpoint::EndpointType;
+use client::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
+use client::network_latency;
+use client::schedule::config::{
     Agentic, AgenticPart, LoadPattern, PhaseConfig, Rate, RatePoint, Zero,
 };
-use crate::schedule::{Adaptive, PhaseKind};
-use crate::server_metrics::{self as scraped, EndpointConfig};
-use crate::setting::Named as _;
-use crate::units::Nanos;
-use crate::{network_latency, redact, tokenizer};
+use client::schedule::{Adaptive, PhaseKind};
+use dataset::{HubDataset, Part, Source, Synthetic};
+use measure::multi_run::Filter;
+use measure::server_metrics::{self as scraped, EndpointConfig};
+use results::artifacts::ExportLevel;
+use results::artifacts::server_metrics::Formats;
+use tokens::tokenizer;
+
+use super::schema::{PHASE, SETTINGS, Setting};
+use crate::config::RunConfig;
 
 /// Returns the object. Settings without a value or default are absent; secrets are redacted.
 pub(in crate::config) fn input_config(config: &RunConfig) -> Value {

@@ -11,7 +11,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::units::Nanos;
+use base::units::Nanos;
+
 pub(super) use phase::PHASE;
 
 /// How a value of AIPerf's becomes flags.

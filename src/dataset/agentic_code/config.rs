@@ -6,44 +6,44 @@ use serde_json::{Map, Value};
 /// Settings of generated sessions of coding agents; defaults are those of AIPerf 0.13.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct AgenticCode {
+pub struct AgenticCode {
     #[serde(alias = "newTokensPerTurn")]
-    pub(crate) new_tokens_per_turn: NewTokens,
+    pub new_tokens_per_turn: NewTokens,
     #[serde(alias = "generationLength")]
-    pub(crate) generation_length: Lognormal,
+    pub generation_length: Lognormal,
     #[serde(alias = "interTurnDelay")]
     pub(crate) inter_turn_delay: Delays,
-    pub(crate) reset: Option<Reset>,
-    pub(crate) turns: Option<Turns>,
+    pub reset: Option<Reset>,
+    pub turns: Option<Turns>,
     #[serde(alias = "maxPromptTokens")]
-    pub(crate) max_prompt_tokens: u64,
+    pub max_prompt_tokens: u64,
     #[serde(alias = "blockSize")]
-    pub(crate) block_size: u64,
-    pub(crate) cache: Cache,
+    pub block_size: u64,
+    pub cache: Cache,
     #[serde(alias = "restartInitialProbability", alias = "restart_fraction")]
     restart_initial_probability: f64,
 }
 
 /// A lognormal distribution by its mean and median, or by the mean and deviation of its logarithms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Lognormal {
+pub struct Lognormal {
     mu: Option<f64>,
     sigma: Option<f64>,
-    pub(crate) mean: f64,
-    pub(crate) median: f64,
+    pub mean: f64,
+    pub median: f64,
     /// Limits: values outside are drawn again.
-    pub(crate) min: Option<f64>,
-    pub(crate) max: Option<f64>,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
 }
 
 /// Tokens that a turn adds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct NewTokens {
+pub struct NewTokens {
     #[serde(flatten)]
-    pub(crate) tokens: Lognormal,
+    pub tokens: Lognormal,
     /// Factor of mean and median, to make up for turns that the context limit cuts.
     #[serde(default = "one")]
-    pub(crate) bias: f64,
+    pub bias: f64,
 }
 
 /// Delays before later turns, in milliseconds: of the agent, or of its user.
@@ -53,24 +53,24 @@ pub(crate) struct Delays {
     pub(crate) agentic_fraction: f64,
     pub(crate) agentic_delay: Lognormal,
     pub(crate) human_delay: Lognormal,
-    pub(crate) max: Option<f64>,
+    pub max: Option<f64>,
 }
 
 /// Probability that a session ends before a turn, which grows with the context.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Reset {
+pub struct Reset {
     pub(crate) base_probability: f64,
     pub(crate) context_scaling: f64,
 }
 
 /// Number of turns of a session, instead of random ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Turns {
-    pub(crate) mean: u64,
-    pub(crate) median: u64,
-    pub(crate) min: u64,
-    pub(crate) max: u64,
+pub struct Turns {
+    pub mean: u64,
+    pub median: u64,
+    pub min: u64,
+    pub max: u64,
     #[serde(default)]
     pub(crate) allow_truncation: bool,
     max_session_attempts: Option<u64>,
@@ -79,13 +79,13 @@ pub(crate) struct Turns {
 /// Tokens of the parts of a first prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Cache {
+pub struct Cache {
     /// Number of tokens that all sessions share.
-    pub(crate) layer1_tokens: u64,
+    pub layer1_tokens: u64,
     /// Number of tokens that the sessions of a group share.
-    pub(crate) layer1_5_tokens: u64,
+    pub layer1_5_tokens: u64,
     /// Number of tokens that only one session has.
-    pub(crate) layer2: Lognormal,
+    pub layer2: Lognormal,
     pub(crate) layer1_5_groups: Groups,
 }
 
@@ -219,7 +219,7 @@ impl Turns {
 impl AgenticCode {
     /// Reads the settings, or the `generation_params` of a `manifest.json`. Unknown members are
     /// ignored, as AIPerf does.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut members: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
         if let Some(inner) = members.remove("generation_params") {
@@ -237,11 +237,7 @@ impl AgenticCode {
     }
 
     /// Limits the tokens of prompts and outputs.
-    pub(crate) fn limited(
-        mut self,
-        input: Option<u64>,
-        output: Option<u64>,
-    ) -> Result<Self, String> {
+    pub fn limited(mut self, input: Option<u64>, output: Option<u64>) -> Result<Self, String> {
         if let Some(input) = input {
             self.max_prompt_tokens = input;
         }

@@ -1,11 +1,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
 
+use tokens::hub::Hub;
+
 use super::super::file::write::mooncake;
 use super::*;
-use crate::dataset::BranchStart;
-use crate::dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
-use crate::hub::Hub;
+use crate::BranchStart;
+use crate::{Config, Dataset, FileFormat, Source, TraceSettings};
 
 fn turn(text: &str, max_tokens: u32, delay: f64) -> Turn {
     Turn {
@@ -200,7 +201,7 @@ proptest! {
             batch_size: 1,
         };
         let config = Config { random_seed: Some(1), ..Config::new(source, vec!["m".to_owned()]) };
-        let hub = Hub::new(crate::environment::Environment::process());
+        let hub = Hub::new(base::environment::Environment::process());
         let read = Dataset::load(&config, &TokenCounter::builtin(), true, &hub).unwrap();
         prop_assert_eq!(read.conversations.len(), conversations.len());
         let mut prompts: Vec<(Vec<u32>, Vec<Value>)> = Vec::new();

@@ -2,7 +2,7 @@
 //! diffs and stack traces.
 //!
 //! The text is always the same. Lines are indented with tabs, so that words are separated by one
-//! space ([`Words`](crate::dataset::words::Words)).
+//! space ([`Words`](crate::words::Words)).
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::dataset::Seed;
+use crate::Seed;
 
 /// Length of the text in bytes, up to the end of the part that exceeds it.
 const BYTES: usize = 160_000;

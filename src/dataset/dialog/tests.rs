@@ -3,9 +3,10 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
+use tokens::tokenizer::TokenCounter;
+
 use super::*;
-use crate::dataset::{Corpus, Seed};
-use crate::tokenizer::TokenCounter;
+use crate::{Corpus, Seed};
 
 static WORDS: LazyLock<Arc<Words>> = LazyLock::new(|| {
     let corpus = Corpus::Coding.text().unwrap();

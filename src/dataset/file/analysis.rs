@@ -4,6 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use base::input::{self, Input};
+use base::statistics::percentile::distribution;
+use tokens::tokenizer::TokenCounter;
+
 use super::jsonl::from_object;
 use super::lines::Lines;
 use super::prefix_tree::PrefixTree;
@@ -12,75 +16,72 @@ use super::write::weka::Entry;
 use super::{
     Fault, Opening, RECORDED_SEED, bailian, detect, inline, mooncake, named, read_as, read_recorded,
 };
-use crate::dataset::anonymous::Anonymizer;
-use crate::dataset::{Conversation, DatasetError, FileFormat, TraceSettings};
-use crate::input::{self, Input};
-use crate::statistics::percentile::distribution;
-use crate::tokenizer::TokenCounter;
+use crate::anonymous::Anonymizer;
+use crate::{Conversation, DatasetError, FileFormat, TraceSettings};
 
 /// Lengths of the requests of a trace, and what a prefix cache that keeps everything would find.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct TraceAnalysis {
+pub struct TraceAnalysis {
     /// Tokens of each prompt.
-    pub(crate) input: Vec<f64>,
+    pub input: Vec<f64>,
     /// Requested output tokens, of the requests that have a number.
-    pub(crate) output: Vec<f64>,
+    pub output: Vec<f64>,
     /// Tokens of each prompt's first blocks that another prompt has too.
-    pub(crate) context: Vec<f64>,
+    pub context: Vec<f64>,
     /// Tokens of the rest of each prompt.
-    pub(crate) unique: Vec<f64>,
+    pub unique: Vec<f64>,
     /// Share of each prompt's blocks, from 0 to 1, that are also the first blocks of an earlier
     /// prompt; of prompts with blocks.
-    pub(crate) hit_rates: Vec<f64>,
+    pub hit_rates: Vec<f64>,
     /// Number of different sequences of first blocks.
-    pub(crate) prefixes: u64,
+    pub prefixes: u64,
     /// Number of first blocks that several prompts have.
-    pub(crate) groups: u64,
+    pub groups: u64,
     /// Share of blocks that belong to a prefix of several prompts, from 0 to 1.
-    pub(crate) reuse: f64,
+    pub reuse: f64,
     /// The conversations; `None` for lines of lengths.
-    pub(crate) sessions: Option<Sessions>,
+    pub sessions: Option<Sessions>,
 }
 
 /// The conversations of a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Sessions {
+pub struct Sessions {
     /// The conversations that each starts.
-    pub(crate) trees: Vec<Tree>,
+    pub trees: Vec<Tree>,
     /// When each starts, in seconds after the earliest one, in order; empty without times.
-    pub(crate) starts: Vec<f64>,
+    pub starts: Vec<f64>,
 }
 
 /// A conversation with what it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Tree {
+pub struct Tree {
     /// Number of its requests, without those of its sub-agents.
-    pub(crate) turns: u64,
+    pub turns: u64,
     /// Number of its sub-agents, at any depth.
-    pub(crate) agents: u64,
+    pub agents: u64,
     /// Number of levels of sub-agents.
-    pub(crate) depth: u64,
+    pub depth: u64,
 }
 
 impl Sessions {
     /// Returns a number of each conversation.
-    pub(crate) fn each(&self, number: fn(&Tree) -> u64) -> Vec<f64> {
+    pub fn each(&self, number: fn(&Tree) -> u64) -> Vec<f64> {
         self.trees.iter().map(|tree| number(tree) as f64).collect()
     }
 
     /// Returns the number of levels of sub-agents of the deepest tree.
-    pub(crate) fn depth(&self) -> u64 {
+    pub fn depth(&self) -> u64 {
         self.trees.iter().map(|tree| tree.depth).max().unwrap_or(0)
     }
 
     /// Returns the seconds between the starts of conversations, in order.
-    pub(crate) fn gaps(&self) -> Vec<f64> {
+    pub fn gaps(&self) -> Vec<f64> {
         self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
     /// Returns the coefficient of variation of the times between conversations: 0 if they are equal, 1 if
     /// conversations start independently of each other, and more in bursts. `None` without two of them.
-    pub(crate) fn variation(&self) -> Option<f64> {
+    pub fn variation(&self) -> Option<f64> {
         let gaps = self.gaps();
         let found = distribution(|| gaps.iter().copied()).filter(|_| gaps.len() > 1)?;
         let mean = found.sum / found.count as f64;
@@ -176,7 +177,7 @@ const BLOCK_TOKENS: u32 = 64;
 /// Analyzes the trace or dataset at `path`, whose blocks have `block_tokens` tokens; `None` is the default
 /// of the format. A file is read once, so that it may be a pipe, unless only some lines of a Mooncake
 /// trace have lengths.
-pub(crate) fn analyze(
+pub fn analyze(
     path: &Path,
     block_tokens: Option<u32>,
     counter: &TokenCounter,
@@ -262,9 +263,10 @@ fn prompt(
 mod tests {
     use proptest::prelude::*;
 
+    use base::units::Nanos;
+
     use super::*;
-    use crate::dataset::{Branch, BranchStart, Turn};
-    use crate::units::Nanos;
+    use crate::{Branch, BranchStart, Turn};
 
     /// Worked out by hand. The tree is 1 (3 prompts), 1-2 (2), 1-2-3 (2), 1-4 (1), 5 (1), 5-2 (1).
     #[test]
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_bailian_trace_has_blocks_of_16_tokens() {
-        let trace = std::fs::read("tests/golden/traces/bailian.jsonl").unwrap();
+        let trace = std::fs::read("../../tests/golden/traces/bailian.jsonl").unwrap();
         let analysis = analyze_lines(trace.as_slice().into(), None).unwrap();
         assert_eq!(analysis.context.iter().sum::<f64>(), 64.0 + 16.0 + 96.0 + 96.0);
     }

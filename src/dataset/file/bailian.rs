@@ -8,15 +8,16 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use base::input::Input;
+use base::units::Nanos;
+
 use super::jsonl::from_object;
 use super::lines::Lines;
 use super::mapping::{Mapping, Prompts, Rows};
 use super::synthesis::Shape;
 use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded};
-use crate::dataset::{Conversation, Turn};
-use crate::input::Input;
-use crate::units::Nanos;
+use crate::{Conversation, Turn};
 
 /// Tokens of a block.
 pub(super) const BLOCK_TOKENS: u32 = 16;

@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use base::units::Nanos;
+
 use super::mapping::{Mapping, Prompts, Rows};
 use super::trace::{TimeUnit, Trace, check_input};
 use super::{Fault, Loaded, Row, RowPlace, mooncake};
-use crate::dataset::account::LeftOut;
-use crate::dataset::{Conversation, Recorded, SessionColumn, TraceSettings, Turn};
-use crate::units::Nanos;
+use crate::account::LeftOut;
+use crate::{Conversation, Recorded, SessionColumn, TraceSettings, Turn};
 
 /// The format `baseten_trace`.
 pub(super) const FORMAT: Mapping = Mapping {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::mapping::{Columns, Rows};
 use super::*;
-use crate::dataset::TraceSettings;
+use crate::TraceSettings;
 
 /// The bytes that a file of a format has before a value.
 fn before_a_value(format: Option<FileFormat>) -> Cow<'static, str> {

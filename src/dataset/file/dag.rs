@@ -13,13 +13,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use base::setting::named;
+
 use super::jsonl::{delay, from_object};
 use super::lines::Lines;
 use super::mooncake::{check_messages, checked_tools};
 use super::trace::{TimeUnit, instant};
 use super::{Fault, Loaded};
-use crate::dataset::{Branch, BranchStart, Conversation, Turn, forks};
-use crate::setting::named;
+use crate::{Branch, BranchStart, Conversation, Turn, forks};
 
 /// A conversation.
 #[derive(Deserialize)]

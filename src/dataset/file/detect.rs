@@ -110,7 +110,7 @@ fn mapped(matches: impl Fn(&Mapping) -> bool) -> Option<FileFormat> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::file::mapping::Rows;
+    use crate::file::mapping::Rows;
 
     #[test]
     fn every_format_of_rows_is_detected_and_no_other_one_has_its_marks() {

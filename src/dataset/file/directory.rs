@@ -15,6 +15,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use base::input;
+use base::setting::{InvalidSetting, Named as _};
+use tokens::tokenizer::TokenCounter;
+
 use super::lines::Lines;
 use super::sagemaker::Captures;
 use super::trace::Trace;
@@ -23,10 +27,7 @@ use super::{
     Fault, Loaded, Opening, check_traces, inputs_json, jsonl, mooncake, named, otel, random_pool,
     sagemaker,
 };
-use crate::dataset::{Conversation, DatasetError, FileFormat, Seed, Text, TraceSettings, Turn};
-use crate::input;
-use crate::setting::{InvalidSetting, Named as _};
-use crate::tokenizer::TokenCounter;
+use crate::{Conversation, DatasetError, FileFormat, Seed, Text, TraceSettings, Turn};
 
 /// How deep subdirectories are searched, which ends a circle of links.
 const MAX_DEPTH: usize = 16;

@@ -15,13 +15,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use base::units::Nanos;
+use tokens::tokenizer::TokenCounter;
+
 use self::messages::Attributes;
 use super::trace::{Trace, check_input, utc};
 use super::{Fault, Loaded, Row, RowPlace, mooncake};
-use crate::dataset::account::LeftOut;
-use crate::dataset::{Conversation, Recorded, Seed, TraceSettings, Turn};
-use crate::tokenizer::TokenCounter;
-use crate::units::Nanos;
+use crate::account::LeftOut;
+use crate::{Conversation, Recorded, Seed, TraceSettings, Turn};
 
 /// Providers that names of models may begin with.
 const PROVIDERS: [&str; 4] = ["openai/azure/", "azure/", "aws/", "gcp/"];

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
 
+use base::input::json::{self, Each, Skipped};
+use base::input::{Input, Meter};
+
 use super::{Fault, Loaded, document_fault, json_reason};
-use crate::dataset::{Conversation, Turn};
-use crate::input::json::{self, Each, Skipped};
-use crate::input::{Input, Meter};
+use crate::{Conversation, Turn};
 
 #[derive(Default)]
 struct Session {

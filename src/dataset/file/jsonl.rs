@@ -22,12 +22,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use base::units::Nanos;
+
 use super::lines::Lines;
 use super::trace::{TimeUnit, instant};
 use super::{Fault, Loaded, inputs_json, json_reason};
-use crate::dataset::media::MediaFiles;
-use crate::dataset::{Conversation, Media, MediaKinds, Text, Turn};
-use crate::units::Nanos;
+use crate::media::MediaFiles;
+use crate::{Conversation, Media, MediaKinds, Text, Turn};
 
 /// Members of other tools' files that are not supported yet.
 #[rustfmt::skip]

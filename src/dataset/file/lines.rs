@@ -1,7 +1,8 @@
 //! Lines of a text file, each of limited length.
 
+use base::input::{self, Input, MAX_PART_BYTES, Meter, lines::LineFault};
+
 use super::Fault;
-use crate::input::{self, Input, MAX_PART_BYTES, Meter, lines::LineFault};
 
 /// The lines that are not blank, in order.
 pub(super) struct Lines<'r> {

@@ -5,12 +5,13 @@ use std::io::Read;
 use csv::{Reader, StringRecord};
 use serde_json::{Map, Value};
 
+use base::input::Input;
+
 use super::synthesis::Shape;
 use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded, Row, mooncake};
-use crate::dataset::account::LeftOut;
-use crate::dataset::{Conversation, TraceSettings, Turn};
-use crate::input::Input;
+use crate::account::LeftOut;
+use crate::{Conversation, TraceSettings, Turn};
 
 /// A format in which each row is a request. Its entry in the list of formats gives it its name.
 pub(super) struct Mapping {

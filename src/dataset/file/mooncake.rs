@@ -19,10 +19,10 @@ use super::lines::Lines;
 use super::synthesis::Shape;
 use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded, inputs_json};
-use crate::dataset::{Conversation, Turn};
+use crate::{Conversation, Turn};
 
 /// Tokens of a block in the published traces.
-pub(crate) const BLOCK_TOKENS: u32 = 512;
+pub const BLOCK_TOKENS: u32 = 512;
 
 const KNOWN: &[&str] = &[
     "type",

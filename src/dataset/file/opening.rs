@@ -4,8 +4,9 @@ use std::io::Read as _;
 
 use bytes::Bytes;
 
+use base::input::{Input, MAX_BLANK_BYTES, MAX_PART_BYTES, exceeded};
+
 use super::Fault;
-use crate::input::{Input, MAX_BLANK_BYTES, MAX_PART_BYTES, exceeded};
 
 /// Some editors write U+FEFF at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

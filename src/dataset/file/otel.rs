@@ -24,14 +24,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use base::input::Input;
+
 use self::call::Call;
 use self::collected::{ActorPath, Collected, Counts, Session};
 use self::turns::{Maker, Remarks};
 use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
-use crate::dataset::account::LeftOut;
-use crate::dataset::{Conversation, ReplayOutputs, TraceSettings, Turn};
-use crate::input::Input;
+use crate::account::LeftOut;
+use crate::{Conversation, ReplayOutputs, TraceSettings, Turn};
 
 /// Returns whether a line with these members has spans or log records.
 pub(super) fn has(members: &Map<String, Value>) -> bool {
@@ -126,7 +127,7 @@ fn is_sent(call: &Call, trace: &mut Trace<'_>) -> bool {
 fn name(made: &mut [Conversation], session: Session, collected: &Collected, number: usize) {
     let base = match session {
         Session::Conversation(name) => collected.pool.text(name),
-        Session::Trace(_) => crate::dataset::conversation_id(number).into(),
+        Session::Trace(_) => crate::conversation_id(number).into(),
     };
     for (at, conversation) in made.iter_mut().enumerate() {
         conversation.id = match at {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::dataset::account::{Conversations, Pool};
-use crate::dataset::{Conversation, MediaKinds, Seed, Turn};
+use crate::account::{Conversations, Pool};
+use crate::{Conversation, MediaKinds, Seed, Turn};
 
 /// The turns to draw from, each with the number of its line, and how many of them a request has.
 type Parts = (Vec<(usize, Turn)>, usize);
@@ -89,7 +89,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::dataset::Media;
+    use crate::Media;
 
     fn line(texts: &[&str], image: Option<&str>, max_tokens: Option<u32>) -> Conversation {
         let turn = Turn {

@@ -12,14 +12,15 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use base::units::wall;
+
 use super::jsonl::from_object;
 use super::lines::Lines;
 use super::mapping::{Mapping, Prompts, Rows};
 use super::mooncake::{self, check_messages, checked_tools};
 use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
-use crate::dataset::{Conversation, Turn};
-use crate::units::wall;
+use crate::{Conversation, Turn};
 
 /// The format `sagemaker_data_capture`.
 pub(super) const FORMAT: Mapping = Mapping {
@@ -188,10 +189,11 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
+    use tokens::tokenizer::TokenCounter;
+
     use super::super::read_from;
     use super::*;
-    use crate::dataset::{FileFormat, Seed, Synthesis, TraceSettings};
-    use crate::tokenizer::TokenCounter;
+    use crate::{FileFormat, Seed, Synthesis, TraceSettings};
 
     fn load(content: &str, settings: TraceSettings) -> Result<Loaded, Fault> {
         let counter = TokenCounter::builtin();

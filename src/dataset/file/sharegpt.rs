@@ -12,13 +12,14 @@ use std::cell::Cell;
 use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 
+use base::input::Input;
+use base::input::json::{self, Each};
+use tokens::tokenizer::TokenCounter;
+
 use super::{Fault, Loaded, document_fault};
-use crate::dataset::account::{Conversations, LeftOut};
-use crate::dataset::said::{self, Role, Said};
-use crate::dataset::{Conversation, Turn};
-use crate::input::Input;
-use crate::input::json::{self, Each};
-use crate::tokenizer::TokenCounter;
+use crate::account::{Conversations, LeftOut};
+use crate::said::{self, Role, Said};
+use crate::{Conversation, Turn};
 
 const MIN_TOKENS: u64 = 4;
 const MAX_PROMPT_TOKENS: u64 = 1024;

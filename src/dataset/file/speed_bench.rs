@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::jsonl::from_object;
 use super::lines::Lines;
 use super::{Fault, Loaded};
-use crate::dataset::account::{Conversations, LeftOut};
-use crate::dataset::hub::PLACEHOLDER;
-use crate::dataset::{Conversation, Turn};
+use crate::account::{Conversations, LeftOut};
+use crate::hub::PLACEHOLDER;
+use crate::{Conversation, Turn};
 
 #[derive(Deserialize)]
 struct Question {

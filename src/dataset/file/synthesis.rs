@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use super::prefix_tree::PrefixTree;
 use super::trace::HashId;
-use crate::dataset::lengths::MAX_TOKENS;
-use crate::dataset::{Seed, Synthesis};
+use crate::lengths::MAX_TOKENS;
+use crate::{Seed, Synthesis};
 
 /// A prompt as a trace describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

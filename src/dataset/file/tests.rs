@@ -1,10 +1,11 @@
 use proptest::prelude::*;
 
+use base::setting::Named as _;
+use base::units::Nanos;
+
 use super::*;
-use crate::dataset::account::LeftOut;
-use crate::dataset::{MediaKinds, Text, Turn};
-use crate::setting::Named as _;
-use crate::units::Nanos;
+use crate::account::LeftOut;
+use crate::{MediaKinds, Text, Turn};
 
 fn loaded(content: &str, format: Option<FileFormat>) -> Result<Loaded, Fault> {
     read_bytes(content.as_bytes(), format)
@@ -204,7 +205,7 @@ fn formats_are_told_from_the_content() {
 
 #[test]
 fn a_document_in_one_line_may_be_longer_than_a_line_of_jsonl() {
-    let text = "x".repeat(crate::input::MAX_PART_BYTES as usize);
+    let text = "x".repeat(base::input::MAX_PART_BYTES as usize);
     let document = format!("{{\"data\": [{{\"payloads\": [{{\"prompt\": \"{text}\"}}]}}]}}");
     assert_eq!(conversations(&document).len(), 1);
 }

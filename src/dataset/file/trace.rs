@@ -6,14 +6,15 @@ use std::fmt::Write as _;
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use serde_json::value::RawValue;
 
+use base::units::{Nanos, wall};
+use tokens::tokenizer::TokenCounter;
+
 use super::synthesis::{self, Shape};
 use super::{Fault, Loaded, json_reason};
-use crate::dataset::account::{Conversations, LeftOut};
-use crate::dataset::lengths::MAX_TOKENS;
-use crate::dataset::words::Words;
-use crate::dataset::{Conversation, Seed, Synthesis, Text, TraceSettings};
-use crate::tokenizer::TokenCounter;
-use crate::units::{Nanos, wall};
+use crate::account::{Conversations, LeftOut};
+use crate::lengths::MAX_TOKENS;
+use crate::words::Words;
+use crate::{Conversation, Seed, Synthesis, Text, TraceSettings};
 use std::sync::Arc;
 
 /// Identifier of a block of a prompt; equal identifiers have the same text.

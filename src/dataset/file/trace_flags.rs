@@ -2,7 +2,7 @@
 
 use super::mapping::Prompts;
 use super::{Fault, FileFormat};
-use crate::dataset::TraceSettings;
+use crate::TraceSettings;
 
 /// Rejects trace flags that do not affect files of this format.
 pub(super) fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {

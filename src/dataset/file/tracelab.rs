@@ -14,15 +14,16 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use tokens::tokenizer::TokenCounter;
+
 use super::jsonl::from_object;
 use super::lines::Lines;
 use super::trace::{check_input, utc};
 use super::weka::Documents;
 use super::weka::document::{Agent, Document, Entry, Request, Scope};
 use super::{Fault, Loaded};
-use crate::dataset::account::LeftOut;
-use crate::dataset::{Seed, TraceSettings};
-use crate::tokenizer::TokenCounter;
+use crate::account::LeftOut;
+use crate::{Seed, TraceSettings};
 
 /// Tokens of a block unless `--isl-block-size` is given.
 const BLOCK_TOKENS: u32 = 64;

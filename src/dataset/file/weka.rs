@@ -22,20 +22,21 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 
+use base::input::{Input, Meter, json};
+use base::units::Nanos;
+use tokens::tokenizer::TokenCounter;
+
 use self::chains::{Chain, Recorded, Role, SAME_TIME};
 use self::document::{Document, Entry, Request, Scope, count, count_known, peak};
 use self::timed::{Span, Timed, timed, times_of};
 use super::synthesis::Shape;
 use super::trace::{HashId, TimeUnit, Trace, check_input};
 use super::{Fault, Loaded, document_fault, mooncake};
-use crate::dataset::account::LeftOut;
-use crate::dataset::{
-    self, Branch, BranchStart, Conversation, Corpus, KnownBlocks, Predecessor, Seed, TraceSettings,
-    Turn, dialog,
+use crate::account::LeftOut;
+use crate::{
+    Branch, BranchStart, Conversation, Corpus, KnownBlocks, Predecessor, Seed, TraceSettings, Turn,
+    dialog,
 };
-use crate::input::{Input, Meter, json};
-use crate::tokenizer::TokenCounter;
-use crate::units::Nanos;
 
 /// The deepest nesting of sub-agents.
 const MAX_DEPTH: usize = 32;
@@ -386,7 +387,7 @@ impl<'a> Documents<'a> {
                     self.trace.multiplied_output(output)
                 }),
                 delay: Nanos::from_seconds(recorded.unwrap_or(gap).max(0.0)),
-                recorded: Some(dataset::Recorded {
+                recorded: Some(crate::Recorded {
                     start: Nanos::from_seconds(timed.start.max(0.0)),
                     end: Nanos::from_seconds(timed.end.max(0.0)),
                 }),

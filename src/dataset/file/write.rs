@@ -1,19 +1,20 @@
 //! Conversations without their texts, as files of formats that this program reads.
 
-pub(crate) mod mooncake;
+pub mod mooncake;
 #[cfg(test)]
 mod tests;
-pub(crate) mod weka;
+pub mod weka;
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::dataset::Turn;
-use crate::setting::named;
-use crate::units::Nanos;
+use base::setting::named;
+use base::units::Nanos;
+
+use crate::Turn;
 
 /// Formats with lengths and numbers of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AnonymousFormat {
+pub enum AnonymousFormat {
     /// A conversation and its sub-agents per line.
     WekaTrace,
     /// A request per line.
@@ -24,7 +25,7 @@ named! { AnonymousFormat { "weka_trace" => WekaTrace, "mooncake_trace" => Moonca
 
 /// The parts of a dataset that a format cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// A request has images, audio or video.
     Media,
     /// A request declares tools, of which the names are kept elsewhere.
@@ -59,10 +60,10 @@ impl Lost {
 
 /// The numbers of what was written.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
+pub struct Written {
     /// Conversations that sessions draw.
-    pub(crate) conversations: u64,
-    pub(crate) requests: u64,
+    pub conversations: u64,
+    pub requests: u64,
     lost: BTreeMap<Lost, u64>,
 }
 
@@ -75,21 +76,21 @@ impl Written {
     }
 
     /// Counts what an earlier conversion could not express.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (what, count) in &other.lost {
             self.lose(*what, *count);
         }
     }
 
     /// Returns the numbers of what is different, each with words that follow it.
-    pub(crate) fn differences(&self) -> impl Iterator<Item = (u64, &'static str)> {
+    pub fn differences(&self) -> impl Iterator<Item = (u64, &'static str)> {
         self.lost.iter().map(|(what, count)| (*count, what.words()))
     }
 }
 
 /// Returns how long a turn waits after `before`, if responses take no time: its delay, or the recorded
 /// time between the two.
-pub(crate) fn wait(before: Option<&Turn>, turn: &Turn) -> Nanos {
+pub fn wait(before: Option<&Turn>, turn: &Turn) -> Nanos {
     let recorded = before.and_then(|before| before.timestamp).zip(turn.timestamp);
     turn.delay.max(recorded.map(|(before, at)| at.since(before)).unwrap_or_default())
 }

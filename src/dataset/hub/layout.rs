@@ -1,6 +1,6 @@
 //! Which of a repository's files have the rows of a subset and split.
 
-use crate::setting::InvalidSetting;
+use base::setting::InvalidSetting;
 
 /// The splits to look for if none is given.
 const SPLITS: &[&str] = &["train", "validation", "test", "dev"];

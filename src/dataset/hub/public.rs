@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::dataset::MediaKinds;
+use crate::MediaKinds;
 
 /// A public dataset: where it is, and how its rows become conversations.
 #[derive(Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Public {
     /// The repository on the hub.
     pub repository: &'static str,
     /// The commit to read, if the dataset is known at one.
-    pub(crate) revision: Option<&'static str>,
+    pub revision: Option<&'static str>,
     pub(super) files: Files,
     /// Column with the prompts.
     pub(super) column: &'static str,
@@ -54,7 +54,7 @@ impl Serialize for Public {
 
 impl Public {
     /// Returns the dataset with the name `text`, in any case and with any dashes.
-    pub(crate) fn named(text: &str) -> Option<&'static Self> {
+    pub fn named(text: &str) -> Option<&'static Self> {
         let plain = |name: &str| -> String {
             name.chars()
                 .filter(char::is_ascii_alphanumeric)
@@ -66,12 +66,12 @@ impl Public {
     }
 
     /// Returns whether its rows are traces of agents.
-    pub(crate) const fn has_agents(&self) -> bool {
+    pub const fn has_agents(&self) -> bool {
         matches!(self.files, Files::Agents)
     }
 
     /// Returns the subset, if it is one of several.
-    pub(crate) const fn subset(&self) -> Option<&'static str> {
+    pub const fn subset(&self) -> Option<&'static str> {
         match self.files {
             Files::Split(subset, _) => subset,
             _ => None,
@@ -79,7 +79,7 @@ impl Public {
     }
 
     /// Returns the split.
-    pub(crate) const fn split(&self) -> Option<&'static str> {
+    pub const fn split(&self) -> Option<&'static str> {
         match self.files {
             Files::Split(_, split) => Some(split),
             _ => None,

@@ -3,13 +3,14 @@
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
+use base::setting::InvalidSetting;
+
 use super::{HubDataset, Public};
-use crate::dataset::account::{Conversations, LeftOut};
-use crate::dataset::media::MediaFiles;
-use crate::dataset::rows::Row;
-use crate::dataset::said::{self, CHATS, Role, Said, names, text};
-use crate::dataset::{Conversation, Media, MediaKinds, Turn};
-use crate::setting::InvalidSetting;
+use crate::account::{Conversations, LeftOut};
+use crate::media::MediaFiles;
+use crate::rows::Row;
+use crate::said::{self, CHATS, Role, Said, names, text};
+use crate::{Conversation, Media, MediaKinds, Turn};
 
 /// Columns with prompts other than messages, in the order in which they are looked for.
 const PROMPTS: [&str; 9] =
@@ -19,8 +20,7 @@ const INPUTS: [&str; 2] = ["input", "context"];
 /// Text in place of an image in messages.
 const IMAGE_MARK: &str = "<image>";
 /// The placeholder that SPEED-Bench contains instead of texts that may not be copied.
-pub(in crate::dataset) const PLACEHOLDER: &str =
-    "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE";
+pub(crate) const PLACEHOLDER: &str = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE";
 /// Maximum duration of audio; longer clips are left out.
 const MAX_AUDIO_SECONDS: f64 = 30.0;
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::dataset::{Conversation, MediaKinds};
+use crate::{Conversation, MediaKinds};
 
 fn dataset(public: Option<&str>) -> HubDataset {
     let public = public.map(|name| Public::named(name).unwrap());

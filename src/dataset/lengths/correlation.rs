@@ -9,7 +9,7 @@ use super::Length;
 
 /// Two distributions of lengths whose ranks are correlated: a Gaussian copula.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::dataset) struct Correlated<'a> {
+pub(crate) struct Correlated<'a> {
     input: &'a Length,
     output: &'a Length,
     /// Correlation of the normal variables that the lengths are functions of.
@@ -20,17 +20,13 @@ impl<'a> Correlated<'a> {
     /// Creates a pair of lengths with Spearman's `rank_correlation`, from -1 to 1. The correlation
     /// of the normal variables is 2·sin(π·ρ/6) (Pearson, "On further methods of determining
     /// correlation", 1907).
-    pub(in crate::dataset) fn new(
-        input: &'a Length,
-        output: &'a Length,
-        rank_correlation: f64,
-    ) -> Self {
+    pub(crate) fn new(input: &'a Length, output: &'a Length, rank_correlation: f64) -> Self {
         let of_normals = (2.0 * (PI * rank_correlation / 6.0).sin()).clamp(-1.0, 1.0);
         Self { input, output, of_normals }
     }
 
     /// Draws an input and an output length of at least one.
-    pub(in crate::dataset) fn draw(self, rng: &mut impl Rng) -> [u32; 2] {
+    pub(crate) fn draw(self, rng: &mut impl Rng) -> [u32; 2] {
         let of_input: f64 = rng.sample(StandardNormal);
         let own: f64 = rng.sample(StandardNormal);
         let of_output =
@@ -42,7 +38,7 @@ impl<'a> Correlated<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::Seed;
+    use crate::Seed;
 
     /// Returns the ranks of the values, from 0; equal values have the mean of their ranks.
     fn ranks(values: &[u32]) -> Vec<f64> {

@@ -10,10 +10,11 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::Serialize;
 
+use base::setting::InvalidSetting;
+use base::statistics::normal;
+
 use super::MAX_TOKENS;
-use crate::dataset::NormalDistribution;
-use crate::setting::InvalidSetting;
-use crate::statistics::normal;
+use crate::NormalDistribution;
 
 /// The forms that [`Length::parse`] accepts, for errors.
 const FORMS: &str = "a number, normal:mean=M,stddev=S, lognormal:mean=M,sigma=S (or median=), \
@@ -96,13 +97,13 @@ impl Length {
 
     /// Returns the normal distribution that this is; `None` if it is another one.
     #[must_use]
-    pub(crate) const fn normal(&self) -> Option<NormalDistribution> {
+    pub const fn normal(&self) -> Option<NormalDistribution> {
         if let Self::Normal(normal) = self { Some(*normal) } else { None }
     }
 
     /// Returns the mean and the standard deviation.
     #[must_use]
-    pub(crate) fn spread(&self) -> NormalDistribution {
+    pub fn spread(&self) -> NormalDistribution {
         match self {
             Self::Normal(spread) => *spread,
             // exp(σ²) is (mean/median)², and the variance is (exp(σ²) − 1)·mean².
@@ -127,7 +128,7 @@ impl Length {
     }
 
     /// Rejects a distribution with a mean below one; `flag` is the flag of the setting.
-    pub(in crate::dataset) fn check(&self, flag: &'static str) -> Result<(), InvalidSetting> {
+    pub fn check(&self, flag: &'static str) -> Result<(), InvalidSetting> {
         self.spread().check(flag, 1.0)
     }
 
@@ -183,7 +184,7 @@ impl Length {
     }
 
     /// Draws an integer of at least one.
-    pub(in crate::dataset) fn draw_count(&self, rng: &mut impl Rng) -> u32 {
+    pub(crate) fn draw_count(&self, rng: &mut impl Rng) -> u32 {
         let is_constant = self.normal().is_some_and(|normal| normal.stddev == 0.0);
         self.count_at(if is_constant { 0.0 } else { rng.sample(StandardNormal) })
     }

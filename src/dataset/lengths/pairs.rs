@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{self, Length};
-use crate::dataset::NormalDistribution;
+use crate::NormalDistribution;
 
 /// An input and an output length that belong together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,7 +50,7 @@ impl SequenceDistribution {
     }
 
     /// Returns the average distribution of input lengths.
-    pub(in crate::dataset) fn input_tokens(&self) -> NormalDistribution {
+    pub fn input_tokens(&self) -> NormalDistribution {
         let mean = |of: fn(&NormalDistribution) -> f64| {
             let pairs = self.pairs.iter();
             pairs.map(|pair| pair.probability * of(&pair.input_tokens.spread())).sum()
@@ -62,7 +62,7 @@ impl SequenceDistribution {
     }
 
     /// Draws one of the pairs by their probabilities.
-    pub(in crate::dataset) fn draw(&self, rng: &mut impl Rng) -> &SequencePair {
+    pub fn draw(&self, rng: &mut impl Rng) -> &SequencePair {
         let mut left: f64 = rng.random();
         let mut chosen = &self.pairs[0];
         for pair in &self.pairs {
@@ -145,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::Seed;
+    use crate::Seed;
 
     fn pair(input: (f64, f64), output: (f64, f64), probability: f64) -> SequencePair {
         SequencePair {

@@ -3,8 +3,9 @@
 use rand::{Rng, RngExt};
 use serde::Serialize;
 
-use crate::dataset::NormalDistribution;
-use crate::setting::{InvalidSetting, named};
+use base::setting::{InvalidSetting, named};
+
+use crate::NormalDistribution;
 
 /// Lengths drawn uniformly from ranges around or below their means (`--random-range-ratio`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -35,14 +36,14 @@ named! { RangeStyle { "vllm" => Vllm, "sglang" => Sglang } }
 
 /// A range of lengths, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::dataset) struct Window {
+pub struct Window {
     low: u32,
     high: u32,
 }
 
 impl Window {
     /// Draws a length of at least 1.
-    pub(in crate::dataset) fn draw(self, rng: &mut impl Rng) -> u32 {
+    pub fn draw(self, rng: &mut impl Rng) -> u32 {
         rng.random_range(self.low..=self.high.max(self.low)).max(1)
     }
 }
@@ -70,10 +71,7 @@ impl RandomRange {
     /// # Errors
     ///
     /// Fails if a ratio is outside its limits, or if a prompt could be empty.
-    pub(in crate::dataset) fn windows(
-        &self,
-        added_tokens: u32,
-    ) -> Result<[Window; 2], InvalidSetting> {
+    pub fn windows(&self, added_tokens: u32) -> Result<[Window; 2], InvalidSetting> {
         const FLAG: &str = "--random-range-ratio";
         for ratio in [self.input_ratio, self.output_ratio] {
             let limits = match self.style {
@@ -114,7 +112,7 @@ impl RandomRange {
     }
 
     /// Returns the longest input, as a distribution.
-    pub(in crate::dataset) fn longest_input(&self) -> NormalDistribution {
+    pub(crate) fn longest_input(&self) -> NormalDistribution {
         let ratio = if self.style == RangeStyle::Vllm { 1.0 + self.input_ratio } else { 1.0 };
         NormalDistribution::exactly(f64::from(self.input_tokens) * ratio)
     }
@@ -125,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::Seed;
+    use crate::Seed;
 
     fn range(style: RangeStyle, ratios: [f64; 2]) -> RandomRange {
         let [input_ratio, output_ratio] = ratios;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
+use base::input::lines::{Line as Text, LineFault, Lines};
+use base::input::{self, Input, MAX_PART_BYTES};
+use base::setting;
+
 use super::MAX_TOKENS;
-use crate::dataset::NormalDistribution;
-use crate::input::lines::{Line as Text, LineFault, Lines};
-use crate::input::{self, Input, MAX_PART_BYTES};
-use crate::setting;
+use crate::NormalDistribution;
 
 /// Maximum number of pairs that are kept.
 const MAX_PAIRS: usize = 10_000_000;
@@ -53,13 +54,13 @@ impl RecordedLengths {
 
     /// Returns whether the output length of any request is known.
     #[must_use]
-    pub(crate) fn has_outputs(&self) -> bool {
+    pub fn has_outputs(&self) -> bool {
         self.pairs.iter().any(|pair| pair.output.is_some())
     }
 
     /// Returns the mean and the standard deviation of the input lengths.
     #[must_use]
-    pub(crate) fn input_tokens(&self) -> NormalDistribution {
+    pub fn input_tokens(&self) -> NormalDistribution {
         let count = self.pairs.len() as f64;
         let sum = |of: &dyn Fn(f64) -> f64| {
             self.pairs.iter().map(|pair| of(f64::from(pair.input))).sum::<f64>()
@@ -70,7 +71,7 @@ impl RecordedLengths {
     }
 
     /// Draws the input and the output length of one request, independently of earlier draws.
-    pub(in crate::dataset) fn draw(&self, rng: &mut impl Rng) -> (u32, Option<u32>) {
+    pub fn draw(&self, rng: &mut impl Rng) -> (u32, Option<u32>) {
         // There is at least one.
         let Pair { input, output } = self.pairs[rng.random_range(0..self.pairs.len())];
         (input, output)
@@ -186,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::Seed;
+    use crate::Seed;
 
     fn read(text: &str) -> Result<Vec<(u32, Option<u32>)>, String> {
         let pairs = read_lines(text.as_bytes().into())?;

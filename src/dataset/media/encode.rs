@@ -5,14 +5,15 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use base::setting::Named as _;
+
 use super::ffmpeg::Ffmpeg;
 use super::pictures::Conversion;
 use super::video::VideoClip;
 use super::{
     AudioFormat, ImageShape, Inline, MAX_FILE_BYTES, Media, MediaContent, MediaKinds, kind, mp3,
 };
-use crate::dataset::{Conversation, DatasetError, Seed, Synthetic, Turn};
-use crate::setting::Named as _;
+use crate::{Conversation, DatasetError, Seed, Synthetic, Turn};
 
 /// Maximum number of distinct videos in a dataset. Further turns repeat them from the first,
 /// because encoding takes seconds per video.
@@ -21,7 +22,7 @@ const MAX_VIDEOS: usize = 100;
 impl Synthetic {
     /// Returns whether ffmpeg is needed, which takes time.
     #[must_use]
-    pub(crate) fn needs_encoder(&self) -> bool {
+    pub fn needs_encoder(&self) -> bool {
         self.video.is_some() || self.has_mp3() || self.scaled().is_some()
     }
 
@@ -36,7 +37,7 @@ impl Synthetic {
 }
 
 /// Encodes the media that `config` describes into the turns that they were generated for.
-pub(in crate::dataset) fn encode(
+pub(crate) fn encode(
     conversations: &mut [Conversation],
     config: &Synthetic,
     seed: Seed,

@@ -10,10 +10,11 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use std::{fs, thread};
 
+use base::lock::Lock;
+use base::platform::child;
+use base::units::Clock;
+
 use super::{MAX_FILE_BYTES, MAX_TOTAL_BYTES};
-use crate::lock::Lock;
-use crate::platform::child;
-use crate::units::Clock;
 
 /// A file to encode.
 pub(super) struct Job {
@@ -265,7 +266,7 @@ mod tests {
 
     /// Creates a program that runs each job's script.
     fn fake(patience: Duration) -> Ffmpeg {
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/ffmpeg");
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fake/ffmpeg");
         Ffmpeg { program: program.into(), patience }
     }
 

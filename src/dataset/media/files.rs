@@ -9,14 +9,15 @@ use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use base::input;
+use base::redact::{self, ShownUrl};
+
 use super::duration::audio_seconds;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds, kind};
-use crate::input;
-use crate::redact::{self, ShownUrl};
 
 /// Reader of a dataset's media files, which reads each file once.
 #[derive(Debug, Default)]
-pub(in crate::dataset) struct MediaFiles {
+pub(crate) struct MediaFiles {
     directory: PathBuf,
     read: HashMap<(PathBuf, u8), Media>,
     total: u64,
@@ -24,17 +25,13 @@ pub(in crate::dataset) struct MediaFiles {
 
 impl MediaFiles {
     /// Resolves relative paths from the directory of the file `dataset`.
-    pub(in crate::dataset) fn beside(dataset: &Path) -> Self {
+    pub(crate) fn beside(dataset: &Path) -> Self {
         let directory = dataset.parent().unwrap_or(Path::new("")).to_owned();
         Self { directory, read: HashMap::new(), total: 0 }
     }
 
     /// Opens the medium of this kind that `text` names. The error describes why it cannot be used.
-    pub(in crate::dataset) fn open(
-        &mut self,
-        kind: MediaKinds,
-        text: &str,
-    ) -> Result<Media, String> {
+    pub(crate) fn open(&mut self, kind: MediaKinds, text: &str) -> Result<Media, String> {
         let begins = |scheme: &str| {
             text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
         };
@@ -66,11 +63,7 @@ impl MediaFiles {
     }
 
     /// Reads the medium of this kind in the file at `path`, once.
-    pub(in crate::dataset) fn read(
-        &mut self,
-        kind: MediaKinds,
-        path: PathBuf,
-    ) -> Result<Media, String> {
+    pub(crate) fn read(&mut self, kind: MediaKinds, path: PathBuf) -> Result<Media, String> {
         let key = (path, kind.bits());
         if let Some(media) = self.read.get(&key) {
             return Ok(media.clone());
@@ -84,7 +77,7 @@ impl MediaFiles {
     }
 
     /// Returns the medium of this kind with the content `bytes`, which messages call `shown`.
-    pub(in crate::dataset) fn inline(
+    pub(crate) fn inline(
         &mut self,
         kind: MediaKinds,
         bytes: Vec<u8>,

@@ -7,38 +7,39 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
+use base::png;
+use base::setting::{InvalidSetting, named};
+
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
 use super::{image, mp3, wave};
-use crate::dataset::{DatasetError, NormalDistribution, Seed};
-use crate::png;
-use crate::setting::{InvalidSetting, named};
+use crate::{DatasetError, NormalDistribution, Seed};
 use serde::Serialize;
 
 /// Settings of generated images.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ImageNoise {
     /// Width in pixels.
-    pub(crate) width: NormalDistribution,
+    pub width: NormalDistribution,
     /// Height in pixels.
-    pub(crate) height: NormalDistribution,
+    pub height: NormalDistribution,
     /// Number of images per turn.
-    pub(crate) batch_size: usize,
-    pub(crate) format: ImageFormat,
+    pub batch_size: usize,
+    pub format: ImageFormat,
 }
 
 /// Sizes and formats of images, which are drawn for each.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct ImageShape {
+pub struct ImageShape {
     /// Width in pixels.
-    pub(crate) width: NormalDistribution,
+    pub width: NormalDistribution,
     /// Height in pixels.
-    pub(crate) height: NormalDistribution,
-    pub(crate) format: ImageFormat,
+    pub height: NormalDistribution,
+    pub format: ImageFormat,
 }
 
 /// Formats of generated images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ImageFormat {
+pub enum ImageFormat {
     Png,
     Jpeg,
     /// Randomly PNG or JPEG for each image.
@@ -51,20 +52,20 @@ named! { ImageFormat { "png" => Png, "jpeg" => Jpeg, "random" => Random } }
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AudioNoise {
     /// Duration in seconds.
-    pub(crate) seconds: NormalDistribution,
+    pub seconds: NormalDistribution,
     /// Number of files per turn.
-    pub(crate) batch_size: usize,
+    pub batch_size: usize,
     /// Bits per sample, of which each file gets one: 8, 16, 24 or 32.
-    pub(crate) depths: Vec<u16>,
+    pub depths: Vec<u16>,
     /// Samples per second, of which each file gets one.
-    pub(crate) sample_rates: Vec<u32>,
-    pub(crate) channels: u16,
-    pub(crate) format: AudioFormat,
+    pub sample_rates: Vec<u32>,
+    pub channels: u16,
+    pub format: AudioFormat,
 }
 
 /// Formats of generated audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AudioFormat {
+pub enum AudioFormat {
     Wav,
     /// MP3, encoded from WAV by ffmpeg.
     Mp3,
@@ -81,7 +82,7 @@ const MIN_SECONDS: f64 = 0.01;
 
 impl ImageNoise {
     /// Rejects settings from which no image can be generated.
-    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
+    pub fn check(&self) -> Result<(), InvalidSetting> {
         self.shape().check()
     }
 
@@ -92,7 +93,7 @@ impl ImageNoise {
 
 impl ImageShape {
     /// Rejects sizes of which no image can be made.
-    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
+    pub fn check(&self) -> Result<(), InvalidSetting> {
         self.width.check("--image-width-mean", 1.0)?;
         self.height.check("--image-height-mean", 1.0)?;
         if self.width.mean.max(self.height.mean) > MAX_SIDE {
@@ -122,7 +123,7 @@ impl ImageShape {
 
 impl AudioNoise {
     /// Rejects settings from which no audio can be generated.
-    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
+    pub fn check(&self) -> Result<(), InvalidSetting> {
         self.seconds.check("--audio-length-mean", MIN_SECONDS)?;
         if self.depths.is_empty() || self.depths.iter().any(|d| !matches!(d, 8 | 16 | 24 | 32)) {
             return Err(InvalidSetting::new(
@@ -150,7 +151,7 @@ impl AudioNoise {
 }
 
 /// Generator of media for turns.
-pub(in crate::dataset) struct MediaMaker<'a> {
+pub(crate) struct MediaMaker<'a> {
     images: Option<ImageNoise>,
     audio: Option<AudioNoise>,
     sizes: ChaCha8Rng,
@@ -164,7 +165,7 @@ pub(in crate::dataset) struct MediaMaker<'a> {
 
 impl<'a> MediaMaker<'a> {
     /// Creates the generator of the media of a conversation, which adds their bytes to `total`.
-    pub(in crate::dataset) fn new(
+    pub(crate) fn new(
         images: Option<&ImageNoise>,
         audio: Option<&AudioNoise>,
         seed: Seed,
@@ -183,7 +184,7 @@ impl<'a> MediaMaker<'a> {
     }
 
     /// Generates the media of the next turn.
-    pub(in crate::dataset) fn media(&mut self) -> Result<Vec<Media>, DatasetError> {
+    pub(crate) fn media(&mut self) -> Result<Vec<Media>, DatasetError> {
         let mut media = Vec::new();
         if let Some(images) = self.images.take() {
             for _ in 0..images.batch_size {

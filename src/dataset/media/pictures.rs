@@ -6,28 +6,29 @@ use std::{fs, io};
 
 use serde::Serialize;
 
+use base::setting::{self, InvalidSetting, named};
+
 use super::ffmpeg::Job;
 use super::{ImageShape, Inline, Media, MediaFiles, MediaKinds};
-use crate::dataset::{DatasetError, Sampler, Sampling, Seed};
-use crate::setting::{self, InvalidSetting, named};
+use crate::{DatasetError, Sampler, Sampling, Seed};
 
 /// Settings of pictures in generated prompts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pictures {
     /// Directory of the pictures (`--image-source`).
     #[serde(serialize_with = "setting::path")]
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
     /// How pictures are drawn from it.
-    pub(crate) sampling: PictureSampling,
+    pub sampling: PictureSampling,
     /// Number of pictures per turn.
-    pub(crate) batch_size: usize,
+    pub batch_size: usize,
     /// The format to which pictures are converted; `None` sends them as they are.
-    pub(crate) scaled: Option<ImageShape>,
+    pub scaled: Option<ImageShape>,
 }
 
 /// How pictures are drawn from a directory (`--image-source-sampling`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum PictureSampling {
+pub enum PictureSampling {
     /// Independently at random.
     #[default]
     Random,
@@ -50,7 +51,7 @@ const ENDINGS: [&str; 9] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "
 
 /// The pictures of a directory, from which turns get theirs.
 #[derive(Debug)]
-pub(in crate::dataset) struct Gallery {
+pub(crate) struct Gallery {
     pictures: Vec<Media>,
     sampler: Sampler,
     batch_size: usize,
@@ -63,7 +64,7 @@ impl Gallery {
     ///
     /// Fails if there are none, or if the content of a file is not a picture, is too large or cannot
     /// be read.
-    pub(in crate::dataset) fn open(config: &Pictures, seed: Seed) -> Result<Self, DatasetError> {
+    pub(crate) fn open(config: &Pictures, seed: Seed) -> Result<Self, DatasetError> {
         let Pictures { directory, sampling, batch_size, .. } = config;
         let refuse = |why: String| InvalidSetting::new("--image-source", why);
         let shown = directory.display();
@@ -93,7 +94,7 @@ impl Gallery {
     }
 
     /// Returns the pictures of the turn with this number.
-    pub(in crate::dataset) fn draw(&self, number: u64) -> Vec<Media> {
+    pub(crate) fn draw(&self, number: u64) -> Vec<Media> {
         let first = number.wrapping_mul(self.batch_size as u64);
         let own = first..first.saturating_add(self.batch_size as u64);
         own.filter_map(|number| self.pictures.get(self.sampler.conversation(number)).cloned())

@@ -196,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::Seed;
+    use crate::Seed;
 
     fn frames(scene: Scene, seed: u64) -> Vec<Vec<u8>> {
         let video = VideoClip { scene, ..VideoClip::small() };

@@ -2,39 +2,40 @@
 
 use std::fmt::Display;
 
+use base::setting::{InvalidSetting, Named as _, named};
+
 use super::ffmpeg::Job;
 use super::noise::noise_of;
 use super::scene::Frames;
 use super::{MAX_FILE_BYTES, wave};
-use crate::dataset::Seed;
-use crate::setting::{InvalidSetting, Named as _, named};
+use crate::Seed;
 use serde::Serialize;
 
 /// Settings of generated videos.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VideoClip {
     /// Width in pixels; even, since the colour has half the resolution.
-    pub(crate) width: u32,
+    pub width: u32,
     /// Height in pixels; even.
-    pub(crate) height: u32,
+    pub height: u32,
     /// Duration in seconds.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Frames per second.
-    pub(crate) frame_rate: u32,
+    pub frame_rate: u32,
     /// Number of videos per turn.
-    pub(crate) batch_size: usize,
+    pub batch_size: usize,
     /// Content of the videos.
-    pub(crate) scene: Scene,
-    pub(crate) format: VideoFormat,
+    pub scene: Scene,
+    pub format: VideoFormat,
     /// Name of the encoder in ffmpeg.
-    pub(crate) codec: String,
+    pub codec: String,
     /// Sound track, if any.
-    pub(crate) sound: Option<VideoSound>,
+    pub sound: Option<VideoSound>,
 }
 
 /// Content of a generated video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scene {
+pub enum Scene {
     /// A red and a blue disc and a green square that move across a black background.
     MovingShapes,
     /// A clock on a grid, whose long hand turns once.
@@ -49,7 +50,7 @@ named! {
 
 /// Formats of generated videos, by their names in ffmpeg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VideoFormat {
+pub enum VideoFormat {
     /// `WebM`.
     Webm,
     /// MPEG-4, with the metadata at the start of the file.
@@ -60,19 +61,19 @@ named! { VideoFormat { "webm" => Webm, "mp4" => Mp4 } }
 
 /// Sound track of generated videos: noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct VideoSound {
+pub struct VideoSound {
     /// Samples per second.
-    pub(crate) sample_rate: u32,
+    pub sample_rate: u32,
     /// Number of channels: 1 or 2.
-    pub(crate) channels: u16,
+    pub channels: u16,
     /// Bits per sample before encoding: 8, 16, 24 or 32.
-    pub(crate) depth: u16,
-    pub(crate) codec: SoundCodec,
+    pub depth: u16,
+    pub codec: SoundCodec,
 }
 
 /// Encoders of sound in videos, by their names in ffmpeg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SoundCodec {
+pub enum SoundCodec {
     Aac,
     Vorbis,
     /// Opus, which always has 48,000 samples per second.
@@ -96,7 +97,7 @@ const MAX_RAW_BYTES: u64 = 64 << 30;
 impl VideoFormat {
     /// Returns the encoder of sound that AIPerf uses for this format.
     #[must_use]
-    pub(crate) const fn sound_codec(self) -> SoundCodec {
+    pub const fn sound_codec(self) -> SoundCodec {
         match self {
             Self::Webm => SoundCodec::Vorbis,
             Self::Mp4 => SoundCodec::Opus,
@@ -106,7 +107,7 @@ impl VideoFormat {
 
 impl VideoClip {
     /// Rejects settings from which no video can be generated.
-    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
+    pub fn check(&self) -> Result<(), InvalidSetting> {
         for (flag, side) in [("--video-width", self.width), ("--video-height", self.height)] {
             within(flag, side, 2, MAX_SIDE, "pixels")?;
             if side % 2 == 1 {

@@ -3,12 +3,13 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
+use base::units::Nanos;
+use client::endpoint::ParsedResponse;
+use client::record::{Ancestry, RequestError, RequestRecord, ResponseBody};
+use measure::metrics::AgentCall;
+use measure::metrics::metric::{Observation, RecordValues, Value};
+
 use super::*;
-use crate::endpoint::ParsedResponse;
-use crate::metrics::AgentCall;
-use crate::metrics::metric::{Observation, RecordValues, Value};
-use crate::record::{Ancestry, RequestError, RequestRecord, ResponseBody};
-use crate::units::Nanos;
 
 const CONVERSATION: Uuid = Uuid::from_u128(40);
 const SECOND: u64 = 1_000_000_000;
@@ -25,7 +26,7 @@ fn call(turn: usize, (ready, start, end): (u64, u64, u64), last: usize) -> Measu
         free_from: Nanos(ready * SECOND),
         start: Nanos(start * SECOND),
         end: Nanos(end * SECOND),
-        ..crate::metrics::fixture::record(Nanos(start * SECOND), ResponseBody::default())
+        ..measure::metrics::fixture::record(Nanos(start * SECOND), ResponseBody::default())
     };
     record.turn.turn = turn;
     // The wall clock is a thousand seconds ahead.

@@ -1,9 +1,10 @@
 use uuid::Uuid;
 
+use base::redact::ShownUrl;
+use client::endpoint::EndpointType;
+
 use super::super::{Config, Identity};
 use super::*;
-use crate::endpoint::EndpointType;
-use crate::redact::ShownUrl;
 
 fn provider_of(url: &str) -> &'static str {
     infer_provider(&Url::parse(url).unwrap())
@@ -67,8 +68,8 @@ fn interner(models: &[&str]) -> Interner {
         urls: vec!["localhost:8000".into()],
         phases: Vec::new(),
         tenants: Vec::new(),
-        info: crate::telemetry::RunSettings::default(),
-        clock: crate::units::Clock::start(),
+        info: crate::RunSettings::default(),
+        clock: base::units::Clock::start(),
     };
     Interner::new(&Config::default(), &identity)
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::TraceContext;
+use client::record::TraceContext;
 
 /// A value and the request that it is from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::telemetry) struct Sample {
+pub(super) struct Sample {
     /// The value in the unit of the instrument.
     pub(super) value: f64,
     /// When it was recorded, in nanoseconds since the epoch.
@@ -25,7 +25,7 @@ impl Sample {
 
 /// Keeps some of the values that it is offered.
 #[derive(Debug)]
-pub(in crate::telemetry) struct Reservoir {
+pub(crate) struct Reservoir {
     choice: Choice,
     /// The exemplars of the last export.
     told: Vec<Sample>,

@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 
 use serde_norway::Value as Yaml;
 
+use measure::metrics::Registry;
+
 use super::*;
-use crate::metrics::Registry;
 
 /// Returns the instruments of the full set by name.
 fn all() -> BTreeMap<String, MetricSpec> {
@@ -50,7 +51,7 @@ fn lean_boundaries_are_every_third_and_those_of_the_conventions_remain() {
 
 /// Returns the metrics that the expressions of alert and recording rules name, as Prometheus does.
 fn named_by_rules() -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/collector-config/rules.yaml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../collector-config/rules.yaml");
     let file: Yaml = serde_norway::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let groups = file["groups"].as_sequence().unwrap();
     let rules = groups.iter().flat_map(|group| group["rules"].as_sequence().unwrap());

@@ -5,14 +5,15 @@ use std::fmt;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
-use crate::metrics::health::TimeStatistics;
-use crate::metrics::otel::{GEN_AI, GenAi, GenAiPoints, Instrument};
-use crate::metrics::tag;
-use crate::metrics::{AgentTotals, ClientHealth, PhaseTotals, RowTotals};
-use crate::runner::QueueStats;
-use crate::schedule::{PhaseKind, PhaseStats};
-use crate::semconv::{Conventions, Definition, MetricSpec, attribute, metric};
-use crate::telemetry::{MetricSet, timing};
+use base::semconv::{Conventions, Definition, MetricSpec, attribute, metric};
+use client::runner::QueueStats;
+use client::schedule::{PhaseKind, PhaseStats};
+use measure::metrics::health::TimeStatistics;
+use measure::metrics::otel::{GEN_AI, GenAi, GenAiPoints, Instrument};
+use measure::metrics::tag;
+use measure::metrics::{AgentTotals, ClientHealth, PhaseTotals, RowTotals};
+
+use crate::{MetricSet, timing};
 
 /// Tolerance for sums, relative to the sum of magnitudes, since threads add in any order.
 const SUM_TOLERANCE: f64 = 1e-9;
@@ -37,7 +38,7 @@ pub struct RunTotals {
 
 /// The expected total of the points of one instrument.
 #[derive(Debug, Clone)]
-pub(in crate::telemetry) struct Expected {
+pub(crate) struct Expected {
     pub(super) spec: MetricSpec,
     /// The phase of the points; `None` for those of all phases.
     phase: Option<PhaseKind>,
@@ -84,7 +85,7 @@ impl Expected {
     }
 
     /// Returns what the set of metrics has of it; `None` if that does not include the instrument.
-    pub(in crate::telemetry) fn in_set(self, set: MetricSet) -> Option<Self> {
+    pub(crate) fn in_set(self, set: MetricSet) -> Option<Self> {
         Some(Self { spec: set.instrument(self.spec)?, ..self })
     }
 
@@ -163,10 +164,7 @@ impl fmt::Display for Interval {
 
 /// Returns the totals of single requests: the metrics of the catalogue, their counterparts
 /// in the GenAI conventions, and client health.
-pub(in crate::telemetry) fn of_requests(
-    totals: &RunTotals,
-    conventions: Conventions,
-) -> Vec<Expected> {
+pub(crate) fn of_requests(totals: &RunTotals, conventions: Conventions) -> Vec<Expected> {
     let RunTotals { warmup, profiling, health, agents, .. } = totals;
     let mut all = of_health(health);
     for (phase, totals) in [(PhaseKind::Warmup, warmup), (PhaseKind::Profiling, profiling)] {
@@ -284,10 +282,7 @@ fn of_health(health: &ClientHealth) -> Vec<Expected> {
 }
 
 /// Returns the totals of the queue and, if there are traces, of those that were lost.
-pub(in crate::telemetry) fn of_client(
-    queue: &QueueStats,
-    lost_traces: Option<u64>,
-) -> Vec<Expected> {
+pub(crate) fn of_client(queue: &QueueStats, lost_traces: Option<u64>) -> Vec<Expected> {
     // Records that turned out not to have been written may have been exported before.
     let most = queue.spilled_records + queue.kept_over_budget;
     let spilled = Interval::between(queue.spilled_records, most);
@@ -302,7 +297,7 @@ pub(in crate::telemetry) fn of_client(
 }
 
 /// Returns the totals of `aiperf.timing.*` for `phases` that have ended.
-pub(in crate::telemetry) fn of_phases(phases: &[PhaseStats]) -> Vec<Expected> {
+pub(crate) fn of_phases(phases: &[PhaseStats]) -> Vec<Expected> {
     let mut all = Vec::new();
     for phase in [PhaseKind::Warmup, PhaseKind::Profiling] {
         let of_kind: Vec<_> = phases.iter().filter(|stats| stats.phase == phase).collect();

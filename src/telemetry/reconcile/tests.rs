@@ -4,14 +4,15 @@ use opentelemetry_proto::tonic::metrics::v1::{
     exponential_histogram_data_point,
 };
 
+use base::semconv::Conventions;
+use base::units::Nanos;
+use client::runner::QueueStats;
+use client::schedule::{PhaseKind, PhaseStats};
+use measure::metrics::health::TimeStatistics;
+use measure::metrics::tag::{self, MetricTag};
+use measure::metrics::{ClientHealth, PhaseTotals, Registry, RowTotals};
+
 use super::*;
-use crate::metrics::health::TimeStatistics;
-use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::{ClientHealth, PhaseTotals, Registry, RowTotals};
-use crate::runner::QueueStats;
-use crate::schedule::{PhaseKind, PhaseStats};
-use crate::semconv::Conventions;
-use crate::units::Nanos;
 
 const GAPS: &str = "aiperf.inter_chunk_latency";
 
@@ -232,7 +233,7 @@ fn metrics_of_the_conventions_are_compared_with_their_counterparts() {
     let own =
         own.map(|(tag, sum)| histogram(&format!("aiperf.{tag}"), &bounds(tag), &[(set, 2, sum)]));
     let gen_ai = |failures, output_sum| {
-        use crate::semconv::metric as of;
+        use base::semconv::metric as of;
         let duration = of::GEN_AI_CLIENT_OPERATION_DURATION;
         let first = of::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK;
         let tokens = of::GEN_AI_CLIENT_TOKEN_USAGE;
@@ -260,7 +261,7 @@ fn client_instruments_are_compared_with_client_health() {
     let health =
         ClientHealth { schedule_slip_ms: Some(slip), retries: Some(2), ..ClientHealth::default() };
     let expected = of_requests(&RunTotals { health, ..RunTotals::default() }, Conventions::V1_41);
-    let definition = crate::semconv::metric::AIPERF_CLIENT_SCHEDULE_SLIP;
+    let definition = base::semconv::metric::AIPERF_CLIENT_SCHEDULE_SLIP;
     let exported = |sum_of_slips, retries| {
         let parts = [(("server.port", "1"), 4, sum_of_slips)];
         let slips = histogram(definition.name, definition.boundaries, &parts);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::environment::Environment;
-use crate::semconv::attribute as key;
+use base::environment::Environment;
+use base::semconv::attribute as key;
 
 /// The first four have a new value in each pipeline run.
 #[rustfmt::skip]
@@ -55,7 +55,7 @@ pub(super) fn is_of_each_run(key: &str) -> bool {
 }
 
 /// Returns the attributes of the CI job whose variables are `given`, by their names; none outside CI.
-pub(crate) fn ci_job(given: Environment<'_>) -> BTreeMap<String, String> {
+pub fn ci_job(given: Environment<'_>) -> BTreeMap<String, String> {
     let part = |part: &str| {
         let is_variable = part.starts_with(char::is_uppercase);
         if is_variable { given.trimmed(part) } else { Some(part.to_owned()) }

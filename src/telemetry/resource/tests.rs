@@ -2,11 +2,12 @@ use std::fs;
 
 use uuid::Uuid;
 
+use base::environment::Environment;
+use base::redact::Secret;
+use client::endpoint::EndpointType;
+
 use super::*;
-use crate::endpoint::EndpointType;
-use crate::environment::Environment;
-use crate::redact::Secret;
-use crate::telemetry::RunSettings;
+use crate::RunSettings;
 
 /// The resources of a run in a job of GitHub Actions.
 fn resources(config: Config, variables: &[(&str, &str)]) -> Resources {
@@ -26,7 +27,7 @@ fn resources(config: Config, variables: &[(&str, &str)]) -> Resources {
         phases: Vec::new(),
         tenants: Vec::new(),
         info: RunSettings::default(),
-        clock: crate::units::Clock::start(),
+        clock: base::units::Clock::start(),
         sweep_id: None,
         shard: None,
     };
@@ -39,7 +40,8 @@ fn value(of: &Resource, key: &'static str) -> Option<String> {
 
 #[test]
 fn the_sdks_version_is_that_of_the_lock_file() {
-    let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock")).unwrap();
+    let lock =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
     let entry = lock
         .split("[[package]]")
         .find(|entry| entry.lines().any(|line| line == "name = \"opentelemetry_sdk\""));

@@ -10,16 +10,17 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Histogram, Metric, NumberDataPoint, Sum, Summary,
 };
 
+use base::semconv::{InstrumentKind, SCHEMA_URL};
+use measure::server_metrics::exposition::{
+    Exposition, Label, MetricFamily, MetricType, Part, Sample,
+};
+
 use super::super::{MetricSet, protobuf};
 use super::distribution::{self, Series};
 use super::pack::{Packer, Scope};
 use super::point::{attributes, exemplar, nanos, scope, text};
 use super::translate::Translation;
 use super::unit::unit_of;
-use crate::semconv::{InstrumentKind, SCHEMA_URL};
-use crate::server_metrics::exposition::{
-    Exposition, Label, MetricFamily, MetricType, Part, Sample,
-};
 
 /// The temporality of all Prometheus metrics.
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;

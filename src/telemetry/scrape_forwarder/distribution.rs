@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use opentelemetry_proto::tonic::metrics::v1::summary_data_point::ValueAtQuantile;
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, HistogramDataPoint, SummaryDataPoint};
 
+use measure::server_metrics::exposition::{Exposition, Label, Part, Sample};
+
 use super::point::exemplar;
-use crate::server_metrics::exposition::{Exposition, Label, Part, Sample};
 
 /// Largest count up to which a double represents every integer.
 const MAX_EXACT_COUNT: f64 = 9_007_199_254_740_992.0;

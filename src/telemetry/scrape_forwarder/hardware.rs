@@ -10,8 +10,9 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Metric, NumberDataPoint, Sum,
 };
 
+use measure::gpu::sample::GpuSample;
+
 use super::point::text;
-use crate::gpu::sample::GpuSample;
 
 /// A metric of the conventions.
 struct Convention {

@@ -14,8 +14,9 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use prost::Message as _;
 use prost::encoding::message;
 
+use otlp::append;
+
 use super::super::protobuf::FRAME;
-use crate::otlp::append;
 
 /// `ExportMetricsServiceRequest.resource_metrics`
 const RESOURCE_METRICS: u32 = 1;

@@ -4,8 +4,9 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 
+use measure::server_metrics::exposition::{Exemplar as Observed, Label};
+
 use super::pack::Scope;
-use crate::server_metrics::exposition::{Exemplar as Observed, Label};
 
 /// Prefix of the labels that name the library in the server that created the metric.
 const SCOPE_PREFIX: &str = "otel_scope_";

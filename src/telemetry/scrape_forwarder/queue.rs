@@ -7,7 +7,7 @@ use super::super::queue::{Bounds, Parcel, Queue};
 use super::ScrapesReport;
 use super::pack::Request;
 
-use crate::lock::Lock;
+use base::lock::Lock;
 
 /// Maximum size of the queue: some minutes of a large server's scrapes.
 const MAX_BYTES: usize = 32 * 1024 * 1024;

@@ -6,10 +6,11 @@ use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use url::{Host, Url};
 
+use base::semconv::{SCHEMA_URL, attribute as key};
+use measure::server_metrics::exposition::Label;
+
 use super::super::{Config, Identity};
 use super::point::{attribute, text};
-use crate::semconv::{SCHEMA_URL, attribute as key};
-use crate::server_metrics::exposition::Label;
 
 /// Service name of every server; the names of its metrics show which software it runs.
 pub(super) const SERVER: &str = "inference-server";

@@ -10,13 +10,14 @@ use proptest::prelude::*;
 use prost::Message as _;
 use uuid::Uuid;
 
+use base::semconv::InstrumentKind;
+use client::endpoint::EndpointType;
+use measure::server_metrics::exposition::{Exposition, Format};
+
 use super::pack::Request;
 use super::queue::requests;
 use super::unit::unit_of;
 use super::*;
-use crate::endpoint::EndpointType;
-use crate::semconv::InstrumentKind;
-use crate::server_metrics::exposition::{Exposition, Format};
 
 /// The time at which all bodies in these tests were scraped.
 const TIME: u64 = 1_800_000_000_000_000_000;
@@ -31,8 +32,8 @@ fn run() -> Run {
         urls: Vec::new(),
         phases: Vec::new(),
         tenants: Vec::new(),
-        info: crate::telemetry::RunSettings::default(),
-        clock: crate::units::Clock::start(),
+        info: crate::RunSettings::default(),
+        clock: base::units::Clock::start(),
     };
     Run::new(&Config::default(), &identity)
 }
@@ -317,7 +318,7 @@ fn what_the_server_says_of_itself_is_on_the_resource() {
         ("url.scheme", "http"),
     ];
     assert_eq!(attributes, expected.map(|(key, value)| (key, value.to_owned())));
-    assert_eq!(resource.schema_url, crate::semconv::SCHEMA_URL);
+    assert_eq!(resource.schema_url, base::semconv::SCHEMA_URL);
 }
 
 #[test]
@@ -483,7 +484,7 @@ fn futures_now(next: impl Future<Output = Option<Vec<PackedScrape>>>) -> Vec<Pac
 /// As `otlptranslator` appends units to names.
 #[test]
 fn prometheus_does_not_repeat_a_unit_that_a_name_ends_with() {
-    use crate::semconv::prometheus_name;
+    use base::semconv::prometheus_name;
     let cases = [
         ("a_bytes_per_second", "bytes_per_second", InstrumentKind::Gauge, ""),
         ("a_bytes_per_second_total", "bytes_per_second", InstrumentKind::Counter, ""),

@@ -7,10 +7,11 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{HistogramDataPoint, Metric};
 
+use base::semconv::{Definition, attribute, metric};
+use base::units::Nanos;
+use client::server_family::{self, Time};
+
 use super::point::text;
-use crate::semconv::{Definition, attribute, metric};
-use crate::server_family::{self, Time};
-use crate::units::Nanos;
 
 /// The labels in which servers name the model.
 const MODEL: [&str; 2] = ["model_name", "model"];

@@ -1,6 +1,6 @@
 //! Converts the units of `# UNIT` to UCUM, which OpenTelemetry uses.
 
-use crate::semconv::{InstrumentKind, prometheus_name};
+use base::semconv::{InstrumentKind, prometheus_name};
 
 /// Returns the OTLP unit of the metric `name` with an OpenMetrics unit; empty if the name ends with
 /// the unit and Prometheus, which appends units to the names of OTLP, would not recognize it there:

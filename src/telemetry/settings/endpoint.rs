@@ -4,9 +4,10 @@
 
 use url::Url;
 
+use base::redact::ShownUrl;
+
 use super::{Environment, Protocol, Signal, first};
-use crate::redact::ShownUrl;
-use crate::telemetry::TelemetryError;
+use crate::TelemetryError;
 
 /// End of a collector's URL for metrics over HTTP.
 pub(super) const METRICS_PATH: &str = "/v1/metrics";

@@ -17,12 +17,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use url::Url;
 
+use base::environment::Environment;
+use base::input;
+use base::semconv::Conventions;
+
 use super::endpoint;
-use crate::environment::Environment;
-use crate::input;
-use crate::semconv::Conventions;
-use crate::telemetry::files::{Output, Outputs};
-use crate::telemetry::{TelemetryError, TraceSample};
+use crate::files::{Output, Outputs};
+use crate::{TelemetryError, TraceSample};
 
 use self::keys::{
     ATTRIBUTE, BATCH, FILE, GENERAL, GRPC, GRPC_TLS, HTTP, HTTP_TLS, LOGGER_PROVIDER,

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
+use base::redact::Secret;
+
 use super::*;
-use crate::redact::Secret;
 
 fn resolve(url: Option<&str>, variables: &[(&str, &str)]) -> Result<Settings, TelemetryError> {
     let config = Config { url: url.map(Secret::new), ..Config::default() };
@@ -270,7 +271,7 @@ fn the_kind_of_histograms_is_the_flags_else_the_variables() {
 
 #[test]
 fn a_certificate_without_its_key_is_refused() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tls/client.pem");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/tls/client.pem");
     let (certificate, key) =
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY");
     let said = complaint(Some("c:4317"), &[(certificate, file)]);

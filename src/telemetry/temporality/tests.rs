@@ -12,8 +12,8 @@ use opentelemetry_sdk::metrics::{Instrument, PeriodicReader, SdkMeterProvider};
 use proptest::prelude::*;
 
 use super::*;
-use crate::telemetry::tee::Tee;
-use crate::telemetry::{NEVER, view};
+use crate::tee::Tee;
+use crate::{NEVER, view};
 
 type Message = ExportMetricsServiceRequest;
 
@@ -111,7 +111,7 @@ proptest! {
         let (tee, state) = Tee::new(None, Temporality::Cumulative, None);
         let provider = SdkMeterProvider::builder()
             .with_reader(PeriodicReader::builder(tee).with_interval(NEVER).build())
-            .with_view(move |of: &Instrument| view(of, crate::telemetry::MetricSet::Full, 10, exponential))
+            .with_view(move |of: &Instrument| view(of, crate::MetricSet::Full, 10, exponential))
             .build();
         let meter = provider.meter("test");
         let histogram = meter.f64_histogram("values").with_boundaries(vec![0.5, 4.0, 1e3]).build();

@@ -7,9 +7,10 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status};
 use opentelemetry_proto::transform::common::tonic::Attributes;
 
+use base::semconv::attribute;
+use client::record::{TraceContext, TraceFlags};
+
 use super::super::agents::{Agent, ToolUse};
-use crate::record::{TraceContext, TraceFlags};
-use crate::semconv::attribute;
 
 /// Values of `gen_ai.operation.name`, which are also the beginnings of the names of the spans.
 const INVOKE_AGENT: &str = "invoke_agent";

@@ -6,9 +6,10 @@ use opentelemetry::{KeyValue, StringValue, Value as Attribute};
 use serde::Deserialize;
 use serde_json::Value;
 
+use base::semconv::{Conventions, attribute};
+use client::record::ResponseBody;
+
 use super::spans::LONGEST_NAME;
-use crate::record::ResponseBody;
-use crate::semconv::{Conventions, attribute};
 
 /// Maximum number of stop sequences that are exported; APIs allow at most 16.
 const MAX_STOP_SEQUENCES: usize = 16;
@@ -218,8 +219,9 @@ mod tests {
 
     use serde_json::json;
 
+    use client::record::{Arrival, SseEvent};
+
     use super::*;
-    use crate::record::{Arrival, SseEvent};
 
     fn asked(body: &Value) -> BTreeMap<String, String> {
         let attributes = Asked::read(body.to_string().as_bytes()).attributes(Conventions::V1_41);

@@ -9,19 +9,20 @@ use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags};
 use opentelemetry_proto::transform::common::tonic::Attributes;
 use uuid::Uuid;
 
+use base::semconv::{attribute, span};
+use base::units::{Clock, Nanos};
+use client::record::TraceContext;
+use client::schedule::PhaseStats;
+
 use super::super::Identity;
 use super::super::attributes::name_of_phase;
 use super::parent::Parent;
-use crate::record::TraceContext;
-use crate::schedule::PhaseStats;
-use crate::semconv::{attribute, span};
-use crate::units::{Clock, Nanos};
 
 /// All of these spans are exported.
 const SAMPLED: u32 = SpanFlags::ContextHasIsRemoteMask as u32 | 1;
 
 /// The position of the run and its phases in a trace.
-pub(in crate::telemetry) struct Lifecycle {
+pub(crate) struct Lifecycle {
     /// The trace, and the span of the run.
     context: TraceContext,
     /// The span in whose name aiperf was started, such as that of a CI job.
@@ -36,7 +37,7 @@ pub(in crate::telemetry) struct Lifecycle {
 impl Lifecycle {
     /// Starts the run's span. Without a parent, the trace ID is the run's ID, which all processes
     /// of a run have in common.
-    pub(in crate::telemetry) fn start(identity: &Identity, parent: Option<Parent>) -> Self {
+    pub(crate) fn start(identity: &Identity, parent: Option<Parent>) -> Self {
         let trace_id = parent.as_ref().map_or(*identity.benchmark_id.as_bytes(), |of| of.trace_id);
         let context = TraceContext { trace_id, ..TraceContext::from_request_id(Uuid::new_v4()) };
         let (clock, load) = (identity.clock, identity.info.load.clone());
@@ -55,12 +56,12 @@ impl Lifecycle {
     }
 
     /// Returns the context of the run's span.
-    pub(in crate::telemetry) const fn run(&self) -> TraceContext {
+    pub(crate) const fn run(&self) -> TraceContext {
         self.context
     }
 
     /// Returns the context of a phase's span.
-    pub(in crate::telemetry) fn phase(&self, index: u32) -> TraceContext {
+    pub(crate) fn phase(&self, index: u32) -> TraceContext {
         TraceContext { span_id: self.of_phase(index), ..self.context }
     }
 
@@ -109,10 +110,7 @@ impl Lifecycle {
 }
 
 /// Returns the attributes of a phase: which one it is, and the numbers of its requests.
-pub(in crate::telemetry) fn phase_attributes(
-    stats: &PhaseStats,
-    names: &[Arc<str>],
-) -> Vec<KeyValue> {
+pub(crate) fn phase_attributes(stats: &PhaseStats, names: &[Arc<str>]) -> Vec<KeyValue> {
     let count = |key, count: u64| KeyValue::new(key, count.cast_signed());
     let counts = [
         count(attribute::AIPERF_PHASE_REQUESTS_SENT, stats.requests_sent),
@@ -125,7 +123,7 @@ pub(in crate::telemetry) fn phase_attributes(
 
 /// Returns the attributes that say which phase it is: its kind, its index, and its name if it is one of
 /// several. `names` are those of all phases.
-pub(in crate::telemetry) fn identity_of_phase(
+pub(crate) fn identity_of_phase(
     stats: &PhaseStats,
     names: &[Arc<str>],
 ) -> impl Iterator<Item = KeyValue> + use<> {

@@ -1,14 +1,14 @@
 //! The trace context that aiperf was started with: `TRACEPARENT` and `TRACESTATE`, as OpenTelemetry's
 //! "Environment Variables as Context Propagation Carriers" names them.
 
-use crate::redact;
+use base::redact;
 
 /// Maximum length of a `tracestate`, from W3C Trace Context.
 const LONGEST_STATE: usize = 512;
 
 /// A span of another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::telemetry) struct Parent {
+pub(crate) struct Parent {
     pub(super) trace_id: [u8; 16],
     pub(super) span_id: [u8; 8],
     /// Its `tracestate`.
@@ -36,7 +36,7 @@ impl Parent {
 
     /// Like [`Parent::parse`]; a value that is not valid is ignored with a warning, as the
     /// specification requires.
-    pub(in crate::telemetry) fn given(traceparent: &str, state: Option<&str>) -> Option<Self> {
+    pub(crate) fn given(traceparent: &str, state: Option<&str>) -> Option<Self> {
         let parent = Self::parse(traceparent, state);
         if parent.is_none() {
             tracing::warn!(

@@ -9,15 +9,16 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status};
 use opentelemetry_proto::transform::common::tonic::Attributes;
 
+use base::semconv::{Conventions, attribute, span};
+use base::units::Nanos;
+use client::record::{HttpTrace, RequestError, RequestRecord, TraceContext, TraceFlags};
+use client::schedule::config::PhaseLabels;
+use measure::metrics::fields::{FIELDS, FieldValue, Row};
+use measure::metrics::metric::MeasuredRecord;
+use measure::metrics::tag;
+
 use super::super::attributes::Interner;
 use super::exchange::{self, Asked, Stated, named};
-use crate::metrics::fields::{FIELDS, FieldValue, Row};
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::tag;
-use crate::record::{HttpTrace, RequestError, RequestRecord, TraceContext, TraceFlags};
-use crate::schedule::config::PhaseLabels;
-use crate::semconv::{Conventions, attribute, span};
-use crate::units::Nanos;
 
 /// Maximum length in bytes of names from the server, such as its model; a longer value is not a
 /// name.
@@ -134,7 +135,7 @@ impl SpanBuilder<'_> {
             (span::AIPERF_FIRST_TOKEN, content.first()),
             (span::AIPERF_LAST_TOKEN, content.last()),
         ];
-        let event = |(name, piece): (&str, Option<&crate::endpoint::ContentPiece>)| {
+        let event = |(name, piece): (&str, Option<&client::endpoint::ContentPiece>)| {
             let time_unix_nano = self.wall_ns(piece?.arrival.at);
             Some(Event { time_unix_nano, name: name.to_owned(), ..Event::default() })
         };
@@ -271,7 +272,7 @@ fn failed(record: &RequestRecord, error: &RequestError) -> Status {
 
 /// Returns the status and the class of a failure. Without a response, it is the failure's name, which
 /// is then not the server's: a reason phrase and the type of an error may repeat the prompt.
-pub(in crate::telemetry) fn failure_text(record: &RequestRecord, error: &RequestError) -> String {
+pub(crate) fn failure_text(record: &RequestRecord, error: &RequestError) -> String {
     match error.code.or(record.status) {
         Some(code) => format!("{code} {}", error.kind.as_str()),
         None => error.name.chars().take(LONGEST_NAME).collect(),

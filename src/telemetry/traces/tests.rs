@@ -4,14 +4,15 @@ use proptest::prelude::*;
 use prost::Message as _;
 use uuid::Uuid;
 
+use base::environment::Environment;
+use base::redact::Secret;
+use client::endpoint::{EndpointType, ParsedResponse};
+use client::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
+use measure::metrics::metric::{Observation, RecordValues};
+
 use super::super::outbox::Head;
 use super::super::settings::Settings;
 use super::*;
-use crate::endpoint::{EndpointType, ParsedResponse};
-use crate::environment::Environment;
-use crate::metrics::metric::{Observation, RecordValues};
-use crate::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
-use crate::redact::Secret;
 
 /// A request that the server rejected with `message`.
 fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
@@ -74,8 +75,8 @@ fn identity() -> Identity {
         urls: vec!["http://127.0.0.1:8000".into()],
         phases: Vec::new(),
         tenants: Vec::new(),
-        info: crate::telemetry::RunSettings::default(),
-        clock: crate::units::Clock::start(),
+        info: crate::RunSettings::default(),
+        clock: base::units::Clock::start(),
         sweep_id: None,
         shard: None,
     }

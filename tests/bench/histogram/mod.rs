@@ -5,7 +5,9 @@
 
 mod listed;
 
-use aiperf::server_metrics::histogram_estimate::{LearnedBuckets, linear_percentiles, percentiles};
+use measure::server_metrics::histogram_estimate::{
+    LearnedBuckets, linear_percentiles, percentiles,
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp, LogNormal, Poisson, Uniform};

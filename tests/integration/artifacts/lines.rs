@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use aiperf::artifacts::ExportLevel;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use results::artifacts::ExportLevel;
 use serde_json::{Value, json};
 
 use super::golden;

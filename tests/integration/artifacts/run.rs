@@ -3,26 +3,26 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aiperf::artifacts::server_metrics::ServerMetricsFiles;
-use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel};
-use aiperf::console;
-use aiperf::dataset::{Conversation, Dataset, Turn};
-use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::metric::{MeasuredRecord, Settings};
-use aiperf::metrics::name_counts::{self, NameCounts};
-use aiperf::metrics::steady::Unsteady;
-use aiperf::metrics::{
+use base::units::{Clock, Nanos};
+use client::endpoint::{self, EndpointType};
+use client::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
+use client::record::{SseEvent, TurnId};
+use client::runner::{CpuShares, QueueStats};
+use client::schedule::PhaseKind;
+use dataset::{Conversation, Dataset, Turn};
+use measure::metrics::metric::{MeasuredRecord, Settings};
+use measure::metrics::name_counts::{self, NameCounts};
+use measure::metrics::steady::Unsteady;
+use measure::metrics::{
     Accumulator, ClientHealth, CountTokens, Health, LoadReport, LongRun, Measurer, Registry,
     parse_objectives,
 };
-use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
-use aiperf::record::{SseEvent, TurnId};
-use aiperf::run::setup::Setup;
-use aiperf::run::{RunDescription, RunOutcome, RunReport, error_counts};
-use aiperf::runner::{CpuShares, QueueStats};
-use aiperf::schedule::PhaseKind;
-use aiperf::telemetry::TelemetryReport;
-use aiperf::units::{Clock, Nanos};
+use results::artifacts::server_metrics::ServerMetricsFiles;
+use results::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel};
+use results::console;
+use results::run::setup::Setup;
+use results::run::{RunDescription, RunOutcome, RunReport, error_counts};
+use telemetry::TelemetryReport;
 use uuid::Uuid;
 
 use crate::support::schema::check_files;
@@ -177,7 +177,7 @@ impl TestRun {
             finish_reasons,
             response_notes,
             silences: Vec::new(),
-            breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
+            breakdowns: measure::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
             errors: error_counts(&profiling),
             phases: Vec::new(),

@@ -3,20 +3,20 @@
 use std::fs;
 use std::sync::Arc;
 
-use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
-use aiperf::artifacts::{ArtifactError, ExportLevel, rebuild};
-use aiperf::redact::ShownUrl;
-use aiperf::server_family::SeriesKind;
-use aiperf::server_metrics::FetchTimes;
-use aiperf::server_metrics::exposition::{Exposition, Format};
-use aiperf::server_metrics::report::{
+use base::redact::ShownUrl;
+use base::units::Nanos;
+use client::server_family::SeriesKind;
+use measure::server_metrics::FetchTimes;
+use measure::server_metrics::exposition::{Exposition, Format};
+use measure::server_metrics::report::{
     CounterSlice, CounterStats, Doubts, EndpointInfo, GaugeSlice, GaugeStats, HistogramSlice,
     HistogramStats, MetricReport, RateSpread, Resets, SeriesReport, ServerMetrics,
     ServerMetricsReport, Stats, Summary, SummaryStats, Timeslice, Window, Windows, build,
 };
-use aiperf::server_metrics::snapshot::Snapshot;
-use aiperf::server_metrics::store::Store;
-use aiperf::units::Nanos;
+use measure::server_metrics::snapshot::Snapshot;
+use measure::server_metrics::store::Store;
+use results::artifacts::server_metrics::{Formats, JsonLayout};
+use results::artifacts::{ArtifactError, ExportLevel, rebuild};
 use serde_json::{Value, json};
 
 use super::run::TestRun;

@@ -3,11 +3,11 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use aiperf::artifacts::{ArtifactSet, ExportLevel, rebuild};
-use aiperf::metrics::metric::MetricKind;
-use aiperf::units::{Clock, Nanos};
+use base::units::{Clock, Nanos};
+use measure::metrics::metric::MetricKind;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor, Row, RowAccessor};
+use results::artifacts::{ArtifactSet, ExportLevel, rebuild};
 use uuid::Uuid;
 
 use super::run::TestRun;

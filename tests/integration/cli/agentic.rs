@@ -1,11 +1,11 @@
 //! The flags of lanes that replay traces.
 
-use aiperf::schedule::PhaseKind;
-use aiperf::schedule::config::{
+use base::units::Nanos;
+use client::schedule::PhaseKind;
+use client::schedule::config::{
     Agentic, AgenticPart, EntryRange, Limit, LoadPattern, PhaseConfig, StopCondition,
     UseOfTimestamps,
 };
-use aiperf::units::Nanos;
 
 use super::{profile, refusal};
 

@@ -2,7 +2,7 @@
 
 use aiperf::cli::Command;
 use aiperf::config::RunConfig;
-use aiperf::units::Nanos;
+use base::units::Nanos;
 
 use super::{parse_in, profile, refusal};
 

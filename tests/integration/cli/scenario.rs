@@ -2,9 +2,9 @@
 
 use aiperf::cli::Command;
 use aiperf::config::RunConfig;
-use aiperf::dataset::CacheBust;
-use aiperf::schedule::config::{AgenticPart, EntryRange, LoadPattern};
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use client::schedule::config::{AgenticPart, EntryRange, LoadPattern};
+use dataset::CacheBust;
 use serde_json::json;
 
 use super::{parse_in, profile, refusal};

@@ -1,9 +1,9 @@
 //! The flags and variables of server metrics.
 
-use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
 use aiperf::cli::Command;
 use aiperf::config::RunConfig;
-use aiperf::units::Nanos;
+use base::units::Nanos;
+use results::artifacts::server_metrics::{Formats, JsonLayout};
 use serde_json::json;
 
 use super::{parse_in, profile, refusal};

@@ -59,7 +59,7 @@ fn progress_is_told_as_tabled() {
 fn metrics_are_those_of_the_conventions_as_tabled() {
     let registry = Registry::read();
     let listed: serde_json::Value =
-        serde_json::from_str(&aiperf::metrics::listing::json()).unwrap();
+        serde_json::from_str(&measure::metrics::listing::json()).unwrap();
     let mapped: Vec<(&str, &str)> = listed
         .as_array()
         .unwrap()

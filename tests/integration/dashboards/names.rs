@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aiperf::semconv::{InstrumentKind, prometheus_label, prometheus_name};
+use base::semconv::{InstrumentKind, prometheus_label, prometheus_name};
 use serde_json::Value;
 
 use crate::conformance::registry::Registry;

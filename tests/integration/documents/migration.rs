@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use aiperf::artifacts::layout::Layout;
 use aiperf::cli::{command, parse_with};
 use aiperf::config::Environment;
 use aiperf::config::aiperf::{commands as aiperf_commands, flags as aiperf_flags};
+use results::artifacts::layout::Layout;
 
 use crate::support::python::run_python;
 
@@ -295,7 +295,9 @@ fn file_names(cell: &str) -> Vec<String> {
 fn the_files_on_the_migration_page_are_those_of_the_program() {
     let page = page_at("docs/migration.md");
     let of_run: BTreeSet<PathBuf> = Layout::new(Path::new(""), None).all_files();
-    let sources = sources("artifacts") + &sources("multi_run.rs") + &sources("multi_run");
+    let sources = sources("results/artifacts")
+        + &sources("measure/multi_run.rs")
+        + &sources("measure/multi_run");
     let is_known = |name: &str| {
         let file = Path::new(name).file_name().unwrap().to_str().unwrap();
         let (stem, _) = file.rsplit_once('.').unwrap();
@@ -335,8 +337,8 @@ fn the_files_on_the_migration_page_are_those_of_the_program() {
 #[test]
 fn the_keys_on_the_migration_page_are_those_of_the_program() {
     let page = page_at("docs/migration.md");
-    let record = sources("metrics/fields.rs");
-    let summary = sources("artifacts/json.rs");
+    let record = sources("measure/metrics/fields.rs");
+    let summary = sources("results/artifacts/json.rs");
     let has = |source: &str, name: &str| {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         source.match_indices(name).any(|(at, _)| {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aiperf::mock_server::{Config, MockServer};
+use mock_server::{Config, MockServer};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 

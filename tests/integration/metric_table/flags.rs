@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aiperf::console;
-use aiperf::endpoint::{self, EndpointTraits, EndpointType};
-use aiperf::metrics::metric::{Objective, Settings};
-use aiperf::metrics::steady::Unsteady;
-use aiperf::metrics::tag::{self, MetricTag};
-use aiperf::metrics::{LongRun, Metric, MetricFlags as Flag, Registry};
-use aiperf::record::HttpTrace;
-use aiperf::run::{RunDescription, RunOutcome, RunReport};
-use aiperf::units::Unit;
+use base::units::Unit;
+use client::endpoint::{self, EndpointTraits, EndpointType};
+use client::record::HttpTrace;
+use measure::metrics::metric::{Objective, Settings};
+use measure::metrics::steady::Unsteady;
+use measure::metrics::tag::{self, MetricTag};
+use measure::metrics::{LongRun, Metric, MetricFlags as Flag, Registry};
+use results::console;
+use results::run::{RunDescription, RunOutcome, RunReport};
 
 use super::{Run, requests};
 
@@ -223,7 +223,7 @@ fn an_objective_is_a_floor_where_larger_is_better() {
         count.unwrap().stats.avg
     };
     for metric in Registry::catalogue() {
-        if !matches!(metric.kind, aiperf::metrics::metric::MetricKind::Record(_))
+        if !matches!(metric.kind, measure::metrics::metric::MetricKind::Record(_))
             || !metric.is_exported(false)
             || metric.flags.intersects(
                 Flag::ERROR_ONLY
@@ -301,7 +301,7 @@ fn each_group_has_a_table_with_its_title() {
     assert_eq!(in_order, expected);
 }
 
-fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Settings) -> RunReport {
+fn report(results: Vec<measure::metrics::metric::MetricResult>, settings: Settings) -> RunReport {
     RunReport {
         coverage: None,
         run: RunDescription {
@@ -319,10 +319,10 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         levels: Vec::new(),
         slices: None,
         sessions: None,
-        finish_reasons: aiperf::metrics::name_counts::NameCounts::default(),
-        response_notes: aiperf::metrics::name_counts::NameCounts::default(),
+        finish_reasons: measure::metrics::name_counts::NameCounts::default(),
+        response_notes: measure::metrics::name_counts::NameCounts::default(),
         silences: Vec::new(),
-        breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
+        breakdowns: measure::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),
         phases: Vec::new(),

@@ -3,22 +3,22 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use aiperf::dataset::seed::Seed;
-use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
-use aiperf::endpoint::{self, Endpoint, EndpointType};
-use aiperf::interrupt::Interrupter;
-use aiperf::mock_server::{self, FaultRule, Jitter, MockServer, RequestLog, Script};
-use aiperf::record::RequestRecord;
-use aiperf::runner::{
+use base::interrupt::Interrupter;
+use base::units::Nanos;
+use client::endpoint::{self, Endpoint, EndpointType};
+use client::record::RequestRecord;
+use client::runner::{
     Config, CpuShares, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
     RunnerError, Targets, Workload,
 };
-use aiperf::schedule::config::{
+use client::schedule::config::{
     ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
 };
-use aiperf::schedule::{PhaseKind, PhaseStats, Shard};
-use aiperf::transport::{self, Target};
-use aiperf::units::Nanos;
+use client::schedule::{PhaseKind, PhaseStats, Shard};
+use client::transport::{self, Target};
+use dataset::seed::Seed;
+use dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
+use mock_server::{self, FaultRule, Jitter, MockServer, RequestLog, Script};
 
 /// Wraps a dialect in another one.
 type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint> + Send;

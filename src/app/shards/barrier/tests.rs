@@ -29,7 +29,7 @@ impl TestBarrier {
             clock: None,
         };
         let files = Files::create(self.directory.path()).unwrap();
-        Barrier::new(files, Shard::new(index, count), TIMEOUT, note, false)
+        Barrier::new(files, format!("{index}/{count}").parse().unwrap(), TIMEOUT, note, false)
     }
 
     fn shards(&self, count: u64) -> Vec<Barrier> {
@@ -211,7 +211,7 @@ fn an_interrupted_shard_is_not_counted_on() {
     first.step(Nanos::ZERO).unwrap();
     let second = place.shard(1, 2);
     let files = second.files.clone();
-    let interrupter = crate::interrupt::Interrupter::default();
+    let interrupter = base::interrupt::Interrupter::default();
     let interrupt = interrupter.interrupt();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| second.meet(&interrupt).unwrap().is_none());

@@ -472,7 +472,7 @@ fn the_rest_of_what_templates_have_is_read() {
                 outputLength: 2}]}";
     let flags = flags_for(file, "").unwrap();
     let given = flags.iter().find_map(|flag| flag.strip_prefix("--input-file=")).unwrap();
-    let content = crate::dataset::inline(given.as_ref()).unwrap();
+    let content = dataset::inline(given.as_ref()).unwrap();
     let lines: Vec<serde_json::Value> = std::str::from_utf8(&content)
         .unwrap()
         .lines()

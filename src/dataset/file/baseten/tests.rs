@@ -3,11 +3,12 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::json;
 
+use tokens::tokenizer::TokenCounter;
+
 use super::super::read_from;
 use super::*;
-use crate::dataset::account::Conversations;
-use crate::dataset::{FileFormat, Seed};
-use crate::tokenizer::TokenCounter;
+use crate::account::Conversations;
+use crate::{FileFormat, Seed};
 
 /// A request at a time, of a session.
 fn row(start: u64, prompt: &str, session: impl Into<Value>, more: Value) -> Value {
@@ -30,7 +31,7 @@ fn loaded(rows: &[Value], settings: &TraceSettings) -> Conversations {
 }
 
 fn golden(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hub").join(name))
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hub").join(name))
         .unwrap()
 }
 

@@ -3,11 +3,12 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::json;
 
+use base::units::Nanos;
+use tokens::tokenizer::TokenCounter;
+
 use super::super::read_from;
 use super::*;
-use crate::dataset::{Seed, TraceSettings};
-use crate::tokenizer::TokenCounter;
-use crate::units::Nanos;
+use crate::{Seed, TraceSettings};
 
 fn load(lines: &[Value]) -> Result<Vec<Conversation>, Fault> {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::super::read_from;
 use super::*;
-use crate::dataset::FileFormat;
-use crate::dataset::account::Conversations;
+use crate::FileFormat;
+use crate::account::Conversations;
 
 /// A span with a request, from and until these seconds of a minute.
 fn span((start, end): (u32, u32), attributes: Value) -> Value {

@@ -3,10 +3,11 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use base::semconv::attribute;
+
 use super::call::{Call, Pool, Said};
 use super::dialect::{self, Content, OperationKind};
 use super::span::{Event, Item, Span, count, text};
-use crate::semconv::attribute;
 
 /// Attributes that have all messages of a request.
 const WHOLE: &[&str] =

@@ -12,9 +12,10 @@ mod vllm;
 
 use serde_json::Value;
 
+use base::semconv::attribute;
+
 use super::message::{Message, Messages};
 use super::span::{Attributes, Event, Span, count, text};
-use crate::semconv::attribute;
 
 /// A dialect.
 struct Dialect {

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use base::input::json::{self, Each, Skipped};
+use base::input::{Input, Meter};
+use otlp;
+
 use super::super::trace::utc;
-use crate::input::json::{self, Each, Skipped};
-use crate::input::{Input, Meter};
-use crate::otlp;
 
 use super::span::{self, Attributes, Event, Item, Span, adjusted_count, id_bytes, span_key};
 
@@ -43,7 +44,7 @@ const MARKS: [&str; 7] = [
 ];
 
 /// Returns whether a file that begins with these bytes has spans or log records.
-pub(in crate::dataset::file) fn begins(bytes: &[u8]) -> bool {
+pub(in crate::file) fn begins(bytes: &[u8]) -> bool {
     // A quote in a text is escaped, so that no text contains a mark.
     MARKS.iter().any(|mark| memchr::memmem::find(bytes, mark.as_bytes()).is_some())
 }

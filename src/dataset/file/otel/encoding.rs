@@ -5,18 +5,19 @@
 
 use std::io::{BufRead as _, Read as _};
 
+use base::input::packed::{inflated, is_packed};
+use base::input::{Input, MAX_PART_BYTES};
+
 use super::super::{Fault, document_fault, json_reason};
 use super::span::Item;
 use super::{document, protobuf};
-use crate::input::packed::{inflated, is_packed};
-use crate::input::{Input, MAX_PART_BYTES};
 
 /// The highest first byte of a length. No text begins with it, and no message is that long.
 const FIRST_BYTE: u8 = 8;
 
 /// Returns whether a file that begins with these bytes has messages with lengths. JSON does not begin
 /// like that.
-pub(in crate::dataset::file) fn is_framed(bytes: &[u8]) -> bool {
+pub(in crate::file) fn is_framed(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| *first <= FIRST_BYTE)
 }
 

@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use base::units::Nanos;
+
 use super::call::{Call, MessageKind};
 use super::collected::ActorPath;
-use crate::units::Nanos;
 
 /// A line: requests of which each was sent after the end of the one before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

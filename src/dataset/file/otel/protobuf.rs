@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
 use prost::Message;
 use serde_json::Value;
 
-use crate::input::protobuf::{Malformed, decoded, each_nested};
+use base::input::protobuf::{Malformed, decoded, each_nested};
 
 use super::span::{self, Attributes, Event, Item, Span, adjusted_count, padded, span_key};
 

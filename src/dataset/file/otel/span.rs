@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value};
 
-use crate::semconv::attribute;
+use base::semconv::attribute;
 
 /// Attributes by name.
 pub(super) type Attributes = Map<String, Value>;

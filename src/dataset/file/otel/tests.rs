@@ -3,13 +3,14 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use tokens::tokenizer::TokenCounter;
+
 use super::super::{Fault, Loaded, read_from};
-use crate::dataset::account::LeftOut;
-use crate::dataset::{Conversation, FileFormat, ReplayOutputs, Seed, TraceSettings};
-use crate::tokenizer::TokenCounter;
+use crate::account::LeftOut;
+use crate::{Conversation, FileFormat, ReplayOutputs, Seed, TraceSettings};
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/otel-traces").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/otel-traces").join(name)
 }
 
 fn read(bytes: &[u8], outputs: Option<ReplayOutputs>) -> Result<Loaded, Fault> {
@@ -23,9 +24,8 @@ fn loaded(bytes: &[u8]) -> Loaded {
 
 /// The messages of each turn.
 fn messages(conversation: &Conversation) -> Vec<Value> {
-    let json = |turn: &crate::dataset::Turn| {
-        serde_json::from_str(turn.messages.as_ref().unwrap().get()).unwrap()
-    };
+    let json =
+        |turn: &crate::Turn| serde_json::from_str(turn.messages.as_ref().unwrap().get()).unwrap();
     conversation.turns.iter().map(json).collect()
 }
 
@@ -369,7 +369,7 @@ fn content_in_log_records_is_that_of_their_spans() {
 /// Sessions of aiperf, some of which start others: what its traces say of them is read again.
 #[test]
 fn own_traces_have_the_sessions_that_were_sent() {
-    use crate::semconv::attribute;
+    use base::semconv::attribute;
 
     // Session n starts at 0.25 n s; its turns take 1 s each, with 0.5 s in between. After the first
     // turn of every third one, a sub-agent runs from 0.2 to 0.9 s after it, which the second awaits.
@@ -423,7 +423,7 @@ fn own_traces_have_the_sessions_that_were_sent() {
 /// conversation that started them, neither is taken for one that the other started.
 #[test]
 fn own_traces_have_the_conversation_that_started_another_one() {
-    use crate::semconv::attribute;
+    use base::semconv::attribute;
 
     let mut spans = Vec::new();
     for (conversation, parent, times) in [

@@ -9,7 +9,7 @@ use super::super::synthesis::Shape;
 use super::super::trace::Trace;
 use super::call::{Call, MessageKind, Pool};
 use super::lines::{Line, Origin, Request, Times};
-use crate::dataset::{Branch, BranchStart, Conversation, ReplayOutputs, Turn, forks};
+use crate::{Branch, BranchStart, Conversation, ReplayOutputs, Turn, forks};
 
 /// Makes conversations of lines.
 pub(super) struct Maker<'a, 'b> {

@@ -117,7 +117,7 @@ fn lengths_are_those_of_aiperf() {
         #[serde(default)]
         hash_ids: Vec<HashId>,
     }
-    let text = std::fs::read_to_string("tests/golden/traces/shared.jsonl").unwrap();
+    let text = std::fs::read_to_string("../../tests/golden/traces/shared.jsonl").unwrap();
     let shapes: Vec<Shape> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

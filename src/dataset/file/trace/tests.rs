@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{FileFormat, Loaded, read_from};
 use super::*;
-use crate::dataset::{Conversation, Turn};
+use crate::{Conversation, Turn};
 
 fn load(content: &str, settings: TraceSettings) -> Result<Loaded, Fault> {
     read_from(content.as_bytes(), Path::new(""), None, &settings, &TokenCounter::builtin(), Seed(3))
@@ -15,7 +15,7 @@ fn read(content: &str) -> Vec<Conversation> {
 }
 
 fn golden(name: &str) -> String {
-    std::fs::read_to_string(Path::new("tests/golden/traces").join(name)).unwrap()
+    std::fs::read_to_string(Path::new("../../tests/golden/traces").join(name)).unwrap()
 }
 
 fn fault(content: &str) -> (u64, String) {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::read_from;
 use super::*;
-use crate::dataset::{Branch, BranchStart, Conversation, FileFormat};
+use crate::{Branch, BranchStart, Conversation, FileFormat};
 
 /// A time of so many seconds.
 fn at(seconds: f64) -> String {

@@ -8,20 +8,21 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use base::input::Meter;
+
 use super::chains::SAME_TIME;
-use crate::input::Meter;
 
 #[derive(Deserialize)]
-pub(in crate::dataset::file) struct Document {
-    pub(in crate::dataset::file) id: String,
-    pub(in crate::dataset::file) block_size: u32,
+pub(in crate::file) struct Document {
+    pub(in crate::file) id: String,
+    pub(in crate::file) block_size: u32,
     #[serde(default)]
-    pub(in crate::dataset::file) hash_id_scope: Scope,
-    pub(in crate::dataset::file) tool_tokens: Option<u32>,
-    pub(in crate::dataset::file) system_tokens: Option<u32>,
-    pub(in crate::dataset::file) timestamp: Option<f64>,
+    pub(in crate::file) hash_id_scope: Scope,
+    pub(in crate::file) tool_tokens: Option<u32>,
+    pub(in crate::file) system_tokens: Option<u32>,
+    pub(in crate::file) timestamp: Option<f64>,
     #[serde(skip)]
-    pub(in crate::dataset::file) requests: Vec<Entry>,
+    pub(in crate::file) requests: Vec<Entry>,
 }
 
 impl Document {
@@ -104,7 +105,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
 /// Where a hash ID has the same meaning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::dataset::file) enum Scope {
+pub(in crate::file) enum Scope {
     #[default]
     Local,
     Global,
@@ -112,7 +113,7 @@ pub(in crate::dataset::file) enum Scope {
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-pub(in crate::dataset::file) enum Entry {
+pub(in crate::file) enum Entry {
     #[serde(rename = "n", alias = "s")]
     Request(Request),
     #[serde(rename = "subagent")]
@@ -120,33 +121,33 @@ pub(in crate::dataset::file) enum Entry {
 }
 
 #[derive(Default, Deserialize)]
-pub(in crate::dataset::file) struct Request {
-    pub(in crate::dataset::file) t: f64,
+pub(in crate::file) struct Request {
+    pub(in crate::file) t: f64,
     #[serde(rename = "in")]
-    pub(in crate::dataset::file) input: u32,
+    pub(in crate::file) input: u32,
     #[serde(rename = "out")]
-    pub(in crate::dataset::file) output: u32,
+    pub(in crate::file) output: u32,
     #[serde(default)]
-    pub(in crate::dataset::file) model: String,
+    pub(in crate::file) model: String,
     #[serde(default, deserialize_with = "or_empty")]
-    pub(in crate::dataset::file) hash_ids: Vec<i64>,
-    pub(in crate::dataset::file) api_time: Option<f64>,
-    pub(in crate::dataset::file) think_time: Option<f64>,
+    pub(in crate::file) hash_ids: Vec<i64>,
+    pub(in crate::file) api_time: Option<f64>,
+    pub(in crate::file) think_time: Option<f64>,
     /// Number of first blocks that earlier requests of the document have.
     #[serde(skip)]
-    pub(in crate::dataset::file) known_blocks: usize,
+    pub(in crate::file) known_blocks: usize,
 }
 
 #[derive(Deserialize)]
-pub(in crate::dataset::file) struct Agent {
-    pub(in crate::dataset::file) t: f64,
+pub(in crate::file) struct Agent {
+    pub(in crate::file) t: f64,
     #[serde(rename = "agent_id")]
-    pub(in crate::dataset::file) id: String,
-    pub(in crate::dataset::file) duration_ms: Option<f64>,
-    pub(in crate::dataset::file) tool_tokens: Option<u32>,
-    pub(in crate::dataset::file) system_tokens: Option<u32>,
+    pub(in crate::file) id: String,
+    pub(in crate::file) duration_ms: Option<f64>,
+    pub(in crate::file) tool_tokens: Option<u32>,
+    pub(in crate::file) system_tokens: Option<u32>,
     #[serde(skip)]
-    pub(in crate::dataset::file) requests: Vec<Entry>,
+    pub(in crate::file) requests: Vec<Entry>,
 }
 
 /// Tokens of the declared tools and of the system message together.

@@ -3,10 +3,11 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::json;
 
+use tokens::tokenizer::TokenCounter;
+
 use super::super::read_from;
 use super::*;
-use crate::dataset::{FileFormat, Seed, TraceSettings};
-use crate::tokenizer::TokenCounter;
+use crate::{FileFormat, Seed, TraceSettings};
 
 fn load(text: &str, settings: TraceSettings) -> Result<Vec<Conversation>, Fault> {
     let counter = TokenCounter::builtin();

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-pub(crate) use super::super::mooncake::BLOCK_TOKENS;
+pub use super::super::mooncake::BLOCK_TOKENS;
 use super::super::mooncake::Line;
 use super::super::trace::HashId;
 use super::weka::{Document, Entry, Request};
@@ -10,7 +10,7 @@ use super::{Lost, Names, Written};
 
 /// Writes the requests of a document. Each that continues the one before it is a turn of the same session;
 /// any other begins one, with its time.
-pub(crate) fn write_document(
+pub fn write_document(
     document: &Document,
     written: &mut Written,
     out: &mut impl Write,

@@ -2,11 +2,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use tokens::tokenizer::TokenCounter;
+
 use super::super::read_from;
 use super::*;
-use crate::dataset::anonymous::Anonymizer;
-use crate::dataset::{Branch, BranchStart, Conversation, FileFormat, Seed, TraceSettings};
-use crate::tokenizer::TokenCounter;
+use crate::anonymous::Anonymizer;
+use crate::{Branch, BranchStart, Conversation, FileFormat, Seed, TraceSettings};
 
 fn read(text: &str, format: FileFormat) -> Vec<Conversation> {
     let settings = TraceSettings { block_tokens: of_blocks(format), ..TraceSettings::default() };

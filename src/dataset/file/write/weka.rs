@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// A conversation and the sub-agents that it starts.
 #[derive(Debug, Serialize)]
-pub(crate) struct Document {
+pub struct Document {
     id: String,
     models: Vec<String>,
     block_size: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Document {
 /// A request, or a sub-agent with its requests.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Entry {
+pub enum Entry {
     /// A request.
     Request(Request),
     /// A sub-agent.
@@ -35,29 +35,29 @@ pub(crate) enum Entry {
 
 /// A request with its whole prompt.
 #[derive(Debug, Serialize)]
-pub(crate) struct Request {
+pub struct Request {
     #[serde(rename = "type")]
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// Seconds since the start of the conversation, if responses took no time.
-    pub(crate) t: f64,
-    pub(crate) model: String,
+    pub t: f64,
+    pub model: String,
     /// Tokens of the prompt.
     #[serde(rename = "in")]
-    pub(crate) input: u64,
+    pub input: u64,
     /// Requested output tokens.
     #[serde(rename = "out")]
-    pub(crate) output: u32,
-    pub(crate) hash_ids: Vec<u64>,
+    pub output: u32,
+    pub hash_ids: Vec<u64>,
     /// Names of the declared tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tools: Vec<String>,
-    pub(crate) input_types: [&'static str; 1],
-    pub(crate) output_types: [&'static str; 1],
-    pub(crate) stop: &'static str,
+    pub tools: Vec<String>,
+    pub input_types: [&'static str; 1],
+    pub output_types: [&'static str; 1],
+    pub stop: &'static str,
     /// Tokens after the prompt and the response of the request before it; `None` if the prompt does not
     /// begin with these.
     #[serde(skip)]
-    pub(crate) added: Option<u64>,
+    pub added: Option<u64>,
 }
 
 impl Default for Request {
@@ -80,22 +80,22 @@ impl Default for Request {
 
 /// A sub-agent, for whose end the next request waits.
 #[derive(Debug, Serialize)]
-pub(crate) struct Agent {
+pub struct Agent {
     #[serde(rename = "type")]
     kind: &'static str,
     /// Seconds from the start of the conversation to that of the sub-agent.
     t: f64,
     #[serde(rename = "agent_id")]
-    pub(crate) id: String,
+    pub id: String,
     subagent_type: &'static str,
     status: &'static str,
     models: Vec<String>,
-    pub(crate) requests: Vec<Entry>,
+    pub requests: Vec<Entry>,
 }
 
 impl Agent {
     /// Creates a sub-agent that starts `t` seconds after its conversation.
-    pub(crate) fn new(id: String, t: f64, requests: Vec<Entry>) -> Self {
+    pub fn new(id: String, t: f64, requests: Vec<Entry>) -> Self {
         let (kind, status, models) = ("subagent", "completed", models(&requests));
         Self { kind, t, id, subagent_type: "", status, models, requests }
     }
@@ -104,7 +104,7 @@ impl Agent {
 impl Document {
     /// Creates a document whose blocks have `block_tokens` tokens, and that starts `timestamp`
     /// milliseconds after the earliest conversation.
-    pub(crate) fn new(
+    pub fn new(
         id: String,
         block_tokens: u32,
         timestamp: Option<f64>,
@@ -122,22 +122,22 @@ impl Document {
         }
     }
 
-    pub(crate) fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Returns the requests and the sub-agents, in order.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[Entry] {
         &self.requests
     }
 
     /// Returns when the conversation starts, in seconds after the earliest one.
-    pub(crate) fn start_seconds(&self) -> Option<f64> {
+    pub fn start_seconds(&self) -> Option<f64> {
         self.timestamp.map(|millis| millis / 1e3)
     }
 
     /// Writes the document as a line.
-    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, self)?;
         out.write_all(b"\n")
     }

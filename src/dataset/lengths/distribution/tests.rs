@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::{Seed, SequenceDistribution};
+use crate::{Seed, SequenceDistribution};
 
 #[test]
 fn a_log_normal_length_has_its_mean_and_median() {

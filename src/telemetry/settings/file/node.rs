@@ -2,9 +2,10 @@
 
 use serde_json::{Number, Value};
 
+use base::environment::Environment;
+use base::input::yaml::{self, Room};
+
 use super::substitution::substitute;
-use crate::environment::Environment;
-use crate::input::yaml::{self, Room};
 
 /// A document as it is written.
 #[derive(Debug, Clone, PartialEq)]

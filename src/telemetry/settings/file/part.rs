@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use base::setting::similar;
+
 use super::node::{Node, child, scalar};
-use crate::setting::similar;
 
 /// The places that were read.
 #[derive(Debug, Default)]

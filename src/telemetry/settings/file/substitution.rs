@@ -1,8 +1,8 @@
 //! References to environment variables in scalars: "Environment variable substitution" of the data
 //! model of OpenTelemetry's configuration.
 
-use crate::environment::Environment;
-use crate::input::yaml::Room;
+use base::environment::Environment;
+use base::input::yaml::Room;
 
 /// Returns `text` with the values of the variables that it refers to as `${NAME}`, `${env:NAME}` or
 /// `${NAME:-default}`, and whether it refers to any; `$$` is a dollar sign. A variable that is unset is

@@ -3,16 +3,17 @@ use std::fs;
 
 use proptest::prelude::*;
 
+use base::input::yaml::Room;
+
 use super::super::{Protocol, Settings};
 use super::*;
-use crate::input::yaml::Room;
-use crate::telemetry::{Config, Temporality};
+use crate::{Config, Temporality};
 
 const EXAMPLES: [&str; 3] =
     ["1-metrics-grpc.yaml", "2-delta-http-mtls.yaml", "3-all-signals-detectors.yaml"];
 
 fn golden(name: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/otel-config/");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/otel-config/");
     fs::read_to_string(format!("{path}{name}")).unwrap()
 }
 
@@ -156,7 +157,7 @@ fn a_file_has_the_limits_of_other_configuration_files() {
     fs::write(place.path(), "#".repeat((1 << 20) + 1)).unwrap();
     let lookup = |name: &str| (name == NAME).then(|| place.path().display().to_string());
     let error = Declared::read(Environment::new(&lookup)).unwrap_err();
-    let causes = crate::causes::described(&error);
+    let causes = base::causes::described(&error);
     assert!(causes.contains("larger than 1 MiB"), "{causes}");
 }
 

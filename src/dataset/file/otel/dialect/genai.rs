@@ -1,10 +1,11 @@
 //! The GenAI conventions: `gen_ai.operation.name`, messages with parts as JSON. OpenTelemetry's own
 //! instrumentations, newer versions of `OpenLLMetry`, and inference-perf's files.
 
+use base::semconv::attribute;
+
 use super::{Content, Dialect, OperationKind};
-use crate::dataset::file::otel::message::{Message, Messages, tools};
-use crate::dataset::file::otel::span::{Attributes, Json, Span, json, text};
-use crate::semconv::attribute;
+use crate::file::otel::message::{Message, Messages, tools};
+use crate::file::otel::span::{Attributes, Json, Span, json, text};
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 

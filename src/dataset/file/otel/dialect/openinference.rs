@@ -4,8 +4,8 @@
 use serde_json::{Value, json as value};
 
 use super::{Content, Dialect, OperationKind, numbered, taken};
-use crate::dataset::file::otel::message::{Messages, tools};
-use crate::dataset::file::otel::span::{Attributes, Json, Span, json, text};
+use crate::file::otel::message::{Messages, tools};
+use crate::file::otel::span::{Attributes, Json, Span, json, text};
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 

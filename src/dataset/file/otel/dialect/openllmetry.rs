@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::{Content, Dialect, OperationKind, numbered};
-use crate::dataset::file::otel::message::{Messages, tools};
-use crate::dataset::file::otel::span::{Attributes, Span, text};
+use crate::file::otel::message::{Messages, tools};
+use crate::file::otel::span::{Attributes, Span, text};
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content };
 

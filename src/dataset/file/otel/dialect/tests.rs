@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::dataset::file::otel::span::Span;
+use crate::file::otel::span::Span;
 
 fn span(name: &str, attributes: &Value) -> Span {
     let attributes = attributes.as_object().unwrap().clone();

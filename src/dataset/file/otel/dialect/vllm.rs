@@ -1,7 +1,7 @@
 //! vLLM's own spans: one for each request, with lengths and without content.
 
 use super::{Dialect, OperationKind};
-use crate::dataset::file::otel::span::Span;
+use crate::file::otel::span::Span;
 
 pub(super) const DIALECT: Dialect = Dialect { kind, content: |_| None };
 

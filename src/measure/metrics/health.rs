@@ -1,0 +1,38 @@
+//! Client health: whether the client itself kept up. Part of every result.
+//!
+//! [`Health`] collects the records of the measurement; together with statistics of the
+//! queue, the workers and the schedule it yields [`ClientHealth`], which includes a verdict.
+//! The rules are in `docs/decisions/client-health.md`. Unknown values are absent, never 0.
+//!
+//! [`LoadHealth`] is about the load: whether the server kept up with it.
+
+mod bounds;
+mod client_health;
+mod collect;
+mod combined;
+mod ends;
+mod errors;
+mod host;
+mod likely;
+mod load;
+mod load_failures;
+mod load_health;
+mod load_times;
+mod selfcheck;
+mod throughput;
+mod verdict;
+
+pub use self::bounds::{Bound, ErrorBounds, MetricBounds};
+pub use self::client_health::ClientBounds;
+pub use self::client_health::{ClientHealth, Cpu, Queue, Reads, Reason, TimeStatistics, Verdict};
+pub use self::collect::Health;
+pub use self::errors::{ArrivalErrors, ClientErrors};
+pub use self::host::{Frequency, HostActivity};
+pub use self::load::LoadReport;
+pub use self::load_health::LoadHealth;
+pub use self::load_health::LoadVerdict;
+pub use self::load_times::LoadTimes;
+pub use self::selfcheck::Machine;
+pub use self::selfcheck::{Limits, SelfCheck};
+pub use self::throughput::RateBounds;
+pub use self::verdict::reasons_by_example;

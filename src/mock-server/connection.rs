@@ -1,0 +1,431 @@
+//! The socket below hyper: it timestamps writes, and cuts or drips them as the script asks.
+//!
+//! Hyper merges the head and the events of a response in any way; the time at which each event left
+//! is determined by counting bytes from the end of the head.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use base::lock::Lock;
+use base::timer::{Timer, Wait};
+use base::units::{Clock, Nanos};
+
+use super::write_log::{EventLog, RequestLog, WriteLog};
+
+/// State shared by the socket and the responses on it. Pipelined requests are served, but their
+/// writes are not distinguished.
+#[derive(Debug, Default)]
+pub(super) struct Wire(Lock<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last_read: Nanos,
+    answer: Option<Tracked>,
+}
+
+/// How the body of a response is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// By its length or by the end of the connection; only the body's own bytes are sent.
+    Plain,
+    /// In chunks, one for each event.
+    Chunked,
+}
+
+/// A response whose bytes are counted. Offsets are those on the wire, from the end of the head.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    log: Option<(RequestLog, Arc<WriteLog>)>,
+    drip: Option<Nanos>,
+    framing: Framing,
+    /// The state of the search for the blank line that ends the head.
+    head_end: HeadEnd,
+    written: u64,
+    /// The end of all events handed over so far.
+    length: u64,
+    /// The end of each event in the log.
+    ends: Vec<u64>,
+    stamped: usize,
+    cut_at: Option<u64>,
+    ended: bool,
+}
+
+/// An event as it is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Handed {
+    pub(super) due: Nanos,
+    pub(super) tokens: u64,
+    pub(super) bytes: usize,
+    /// Whether nothing follows.
+    pub(super) last: bool,
+    /// Number of its bytes after which the connection is closed, possibly all of them.
+    pub(super) cut: Option<usize>,
+}
+
+impl Tracked {
+    pub(super) fn new(log: Option<(RequestLog, Arc<WriteLog>)>, drip: Option<Nanos>) -> Self {
+        Self {
+            log,
+            drip,
+            framing: Framing::Plain,
+            head_end: HeadEnd::default(),
+            written: 0,
+            length: 0,
+            ends: Vec::new(),
+            stamped: 0,
+            cut_at: None,
+            ended: false,
+        }
+    }
+
+    fn hand(&mut self, event: Handed) {
+        let (before, after) = match self.framing {
+            Framing::Chunked if event.bytes > 0 => (hex_digits(event.bytes) + 2, 2),
+            _ => (0, 0),
+        };
+        let start = self.length;
+        self.length += before + event.bytes as u64 + after;
+        if let Some(cut) = event.cut {
+            self.cut_at = Some(match cut {
+                0 => start,
+                _ if cut >= event.bytes => self.length,
+                _ => start + before + cut as u64,
+            });
+        }
+        if let Some((log, sink)) = &mut self.log {
+            let Handed { due, tokens, bytes, .. } = event;
+            log.events.push(EventLog {
+                due,
+                write_start: None,
+                written: None,
+                tokens,
+                bytes: bytes as u64,
+            });
+            self.ends.push(self.length);
+            if event.last {
+                sink.settle();
+            }
+        }
+        if event.last {
+            self.ended = true;
+            self.length += if self.framing == Framing::Chunked { 5 } else { 0 };
+        }
+    }
+
+    /// Returns how many bytes of `buffer` may be written before the connection is cut.
+    fn allowed(&self, buffer: &[u8]) -> usize {
+        let Some(cut_at) = self.cut_at else { return buffer.len() };
+        match self.head_end.clone().find(buffer) {
+            Some(body) => {
+                let rest = usize::try_from(cut_at.saturating_sub(self.written));
+                buffer.len().min(body.saturating_add(rest.unwrap_or(usize::MAX)))
+            }
+            None => buffer.len(),
+        }
+    }
+
+    /// Records that `bytes` were written from `start` to `end`.
+    fn wrote(&mut self, bytes: &[u8], start: Nanos, end: Nanos) {
+        let Some(body) = self.head_end.find(bytes) else { return };
+        self.written += (bytes.len() - body) as u64;
+        let Some((log, _)) = &mut self.log else { return };
+        while self.ends.get(self.stamped).is_some_and(|offset| *offset <= self.written) {
+            let event = &mut log.events[self.stamped];
+            (event.write_start, event.written) = (Some(start), Some(end));
+            self.stamped += 1;
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ended && self.head_end.passed() && self.written >= self.length
+    }
+
+    fn is_cut(&self) -> bool {
+        self.head_end.passed() && self.cut_at.is_some_and(|at| self.written >= at)
+    }
+
+    /// Adds the request to the log, if there is one.
+    fn finish(&mut self) {
+        if let Some((mut log, sink)) = self.log.take() {
+            log.complete = self.is_complete();
+            sink.add(log, self.ended);
+        }
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn hex_digits(n: usize) -> u64 {
+    u64::from(usize::BITS - n.leading_zeros()).div_ceil(4)
+}
+
+/// Searches for the blank line that ends a head, however it is divided into writes.
+#[derive(Debug, Clone, Default)]
+struct HeadEnd {
+    matched: usize,
+}
+
+impl HeadEnd {
+    const BLANK: &[u8; 4] = b"\r\n\r\n";
+
+    fn passed(&self) -> bool {
+        self.matched == Self::BLANK.len()
+    }
+
+    /// Returns the offset in `bytes`, which follow those seen so far, at which the body begins.
+    fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (index, byte) in bytes.iter().enumerate() {
+            if self.passed() {
+                return Some(index);
+            }
+            self.matched = if *byte == Self::BLANK[self.matched] {
+                self.matched + 1
+            } else {
+                usize::from(*byte == b'\r')
+            };
+        }
+        self.passed().then_some(bytes.len())
+    }
+}
+
+impl Wire {
+    /// Returns the instant just after the latest read.
+    pub(super) fn last_read(&self) -> Nanos {
+        self.0.lock().last_read
+    }
+
+    /// Attributes everything written from now on to `answer`.
+    pub(super) fn begin(&self, answer: Tracked) {
+        self.0.lock().answer = Some(answer);
+    }
+
+    /// Records when the request was admitted.
+    pub(super) fn admit(&self, at: Nanos) {
+        if let Some(Tracked { log: Some((log, _)), .. }) = &mut self.0.lock().answer {
+            log.admitted = at;
+        }
+    }
+
+    /// Records the status and framing of the response that begins.
+    pub(super) fn head(&self, status: u16, framing: Framing) {
+        if let Some(answer) = &mut self.0.lock().answer {
+            answer.framing = framing;
+            if let Some((log, _)) = &mut answer.log {
+                log.status = Some(status);
+            }
+        }
+    }
+
+    /// Announces an event that is about to be written.
+    pub(super) fn hand(&self, event: Handed) {
+        if let Some(answer) = &mut self.0.lock().answer {
+            answer.hand(event);
+        }
+    }
+
+    /// Closes the connection once everything handed over so far is written.
+    pub(super) fn close_after_this(&self) {
+        if let Some(answer) = &mut self.0.lock().answer {
+            answer.cut_at = Some(answer.length);
+        }
+    }
+
+    /// Returns how much of `buffer` may be written now, and the pause after it.
+    fn plan(&self, buffer: &[u8]) -> (usize, Option<Nanos>) {
+        match &self.0.lock().answer {
+            None => (buffer.len(), None),
+            Some(answer) => {
+                let allowed = answer.allowed(buffer);
+                (if answer.drip.is_some() { allowed.min(1) } else { allowed }, answer.drip)
+            }
+        }
+    }
+
+    /// Records that `bytes` were written from `start` to `end`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection must end here.
+    fn wrote(&self, bytes: &[u8], start: Nanos, end: Nanos) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let Some(answer) = &mut state.answer else { return Ok(()) };
+        answer.wrote(bytes, start, end);
+        let cut = answer.is_cut();
+        if answer.is_complete() {
+            state.answer = None;
+        }
+        if cut { Err(cut_error()) } else { Ok(()) }
+    }
+}
+
+fn cut_error() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the script cuts the connection here")
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: TcpStream,
+    wire: Arc<Wire>,
+    pause: Wait,
+    next_write: Nanos,
+    incoming: Box<[u8]>,
+}
+
+/// Maximum number of bytes of one read.
+const READ_SIZE: usize = 16 * 1024;
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream, wire: Arc<Wire>, timer: &Timer) -> Self {
+        Self {
+            stream,
+            wire,
+            pause: timer.wait(),
+            next_write: Nanos::ZERO,
+            incoming: vec![0; READ_SIZE].into_boxed_slice(),
+        }
+    }
+}
+
+impl hyper::rt::Read for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut into: hyper::rt::ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let size = READ_SIZE.min(into.remaining());
+        let mut buffer = ReadBuf::new(&mut this.incoming[..size]);
+        ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer))?;
+        this.wire.0.lock().last_read = Clock::now();
+        into.put_slice(buffer.filled());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl hyper::rt::Write for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let (allowed, pause) = this.wire.plan(buffer);
+        if allowed == 0 && !buffer.is_empty() {
+            return Poll::Ready(Err(cut_error()));
+        }
+        if pause.is_some() {
+            ready!(this.pause.poll_until(this.next_write, cx));
+        }
+        let start = Clock::now();
+        let written = ready!(Pin::new(&mut this.stream).poll_write(cx, &buffer[..allowed]))?;
+        let end = Clock::now();
+        this.next_write = end + pause.unwrap_or_default();
+        this.wire.wrote(&buffer[..written], start, end)?;
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+impl Drop for Socket {
+    /// Adds a truncated response to the log before its client can notice.
+    fn drop(&mut self) {
+        self.wire.0.lock().answer = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request() -> RequestLog {
+        RequestLog {
+            request_id: None,
+            number: 1,
+            path: "/",
+            arrival: Nanos(0),
+            admitted: Nanos(0),
+            status: None,
+            events: Vec::new(),
+            complete: false,
+        }
+    }
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nx: \r y\r\n\r\n";
+
+    proptest! {
+        /// "abc" and "d" in chunks are "3\r\nabc\r\n" (8 bytes) and "1\r\nd\r\n0\r\n\r\n": the
+        /// events end at offsets 8 and 14 of 19.
+        #[test]
+        fn stamps_are_of_the_write_with_the_last_byte(cuts in prop::collection::vec(0..50usize, 0..6)) {
+            let sink = Arc::new(WriteLog::new(9, None).unwrap());
+            let wire = Wire::default();
+            wire.begin(Tracked::new(Some((request(), sink.clone())), None));
+            wire.head(200, Framing::Chunked);
+            let event = |bytes, last| Handed { due: Nanos(0), tokens: 1, bytes, last, cut: None };
+            wire.hand(event(3, false));
+            wire.hand(event(1, true));
+            let bytes = format!("{HEAD}3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n");
+            let mut ends: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            ends.push(bytes.len());
+            ends.sort_unstable();
+            let mut start = 0;
+            for end in &ends {
+                // The offset of a write is used as its time.
+                let from_to = [start, *end].map(|at| Nanos(at as u64));
+                wire.wrote(&bytes.as_bytes()[start..*end], from_to[0], from_to[1]).unwrap();
+                start = *end;
+            }
+            let logs = sink.requests();
+            let first_at = |offset: usize| {
+                let end = *ends.iter().find(|end| **end >= HEAD.len() + offset).unwrap();
+                Some(Nanos(end as u64))
+            };
+            prop_assert_eq!(logs[0].events[0].written, first_at(8));
+            prop_assert_eq!(logs[0].events[1].written, first_at(14));
+            prop_assert!(logs[0].events.iter().all(|event| event.write_start < event.written));
+            prop_assert!(logs[0].complete);
+        }
+    }
+
+    #[test]
+    fn a_cut_lets_pass_what_is_before_it() {
+        let mut answer = Tracked::new(None, None);
+        answer.framing = Framing::Chunked;
+        answer.hand(Handed { due: Nanos(0), tokens: 1, bytes: 20, last: false, cut: Some(5) });
+        // "14\r\n" and five bytes.
+        let bytes = format!("{HEAD}14\r\n{}\r\n", "x".repeat(20));
+        assert_eq!(answer.allowed(bytes.as_bytes()), HEAD.len() + 4 + 5);
+        answer.wrote(&bytes.as_bytes()[..HEAD.len() + 2], Nanos(1), Nanos(1));
+        assert!(!answer.is_cut());
+        assert_eq!(answer.allowed(&bytes.as_bytes()[HEAD.len() + 2..]), 2 + 5);
+        answer.wrote(&bytes.as_bytes()[HEAD.len() + 2..HEAD.len() + 9], Nanos(2), Nanos(2));
+        assert!(answer.is_cut() && !answer.is_complete());
+    }
+
+    #[test]
+    fn chunk_sizes_are_written_in_hexadecimal() {
+        let digits = |n: usize| format!("{n:x}").len() as u64;
+        for n in [1, 9, 15, 16, 255, 256, 4095, 4096, 65_536] {
+            assert_eq!(hex_digits(n), digits(n));
+        }
+    }
+}

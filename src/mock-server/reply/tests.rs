@@ -1,0 +1,281 @@
+use serde_json::{Value, json};
+
+use client::endpoint::{self, EndpointType, ParsedResponse};
+use client::record::{ResponseBody, SseEvent};
+
+use super::*;
+use crate::dialect;
+
+/// A chat response of three tokens, whose chunks are due at 110, 120 and 130.
+fn reply(fault: Option<Fault>) -> Reply {
+    Reply {
+        material: Arc::new(ReplyContent::new(&Script::default())),
+        dialect: dialect("/v1/chat/completions"),
+        id: 10,
+        created: 1_700_000_000,
+        model: "\"m\"".to_owned(),
+        choices: 1,
+        plain: false,
+        tokens: 3,
+        reasoning: 0,
+        per_chunk: 1,
+        finish: Finish::Length,
+        usage: None,
+        cached: None,
+        fault,
+        prelude: String::new(),
+        report: None,
+        ready: Nanos::ZERO,
+        work: Nanos::ZERO,
+    }
+}
+
+/// Returns the dialect of a POST to `path`.
+fn dialect(path: &str) -> &'static dyn Dialect {
+    dialect::find(&http::Method::POST, path).unwrap().0
+}
+
+fn events(reply: Reply) -> Events {
+    let script = Script { ttft: Nanos(10), itl: Nanos(10), ..Script::default() };
+    let times = [Nanos(100), Nanos(100), script.ttft];
+    let schedule = Schedule::new(&script, [1, reply.chunks()], times, reply.fault.as_ref());
+    Events::new(reply, schedule)
+}
+
+/// Returns the data of an event.
+fn data(event: &Event) -> &str {
+    let text = std::str::from_utf8(&event.bytes).unwrap();
+    text.strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap()
+}
+
+fn json(event: &Event) -> Value {
+    serde_json::from_str(data(event)).unwrap()
+}
+
+#[test]
+fn events_of_a_chat() {
+    let all: Vec<_> = events(reply(None)).collect();
+    let outline: Vec<_> = all.iter().map(|event| (event.due.0, event.tokens)).collect();
+    assert_eq!(outline, [(110, 0), (110, 1), (120, 1), (130, 1), (130, 0)]);
+    assert_eq!(
+        json(&all[0]),
+        json!({
+            "id": "chatcmpl-000000000000000a", "object": "chat.completion.chunk",
+            "created": 1_700_000_000, "model": "m",
+            "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""},
+                         "logprobs": null, "finish_reason": null}]
+        })
+    );
+    let mut text = String::new();
+    Vocabulary::new(0).append(&mut text, 0, 3);
+    let sent: String = all[1..4]
+        .iter()
+        .map(|event| json(event)["choices"][0]["delta"]["content"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(sent, text);
+    let reasons: Vec<_> =
+        all[..4].iter().map(|event| json(event)["choices"][0]["finish_reason"].clone()).collect();
+    assert_eq!(reasons, [json!(null), json!(null), json!(null), json!("length")]);
+    assert_eq!(data(&all[4]), "[DONE]");
+}
+
+#[test]
+fn chunks_do_not_mix_reasoning_and_content() {
+    let reply = Reply { tokens: 8, reasoning: 3, per_chunk: 2, ..reply(None) };
+    assert_eq!(reply.chunks(), 5);
+    let kinds: Vec<_> = events(reply)
+        .filter(|event| event.tokens > 0)
+        .map(|event| (event.tokens, json(&event)["choices"][0]["delta"].get("content").is_some()))
+        .collect();
+    assert_eq!(kinds, [(2, false), (1, false), (2, true), (2, true), (1, true)]);
+}
+
+#[test]
+fn choices_take_turns_at_the_same_times() {
+    let reply = Reply {
+        dialect: dialect("/v1/completions"),
+        choices: 2,
+        tokens: 2,
+        usage: Some(5),
+        ..reply(None)
+    };
+    let all: Vec<_> = events(reply).collect();
+    let outline: Vec<_> =
+        all.iter().map(|event| (event.due.0, event.choice, event.tokens)).collect();
+    assert_eq!(
+        outline,
+        [(110, 0, 1), (110, 1, 1), (120, 0, 1), (120, 1, 1), (120, 0, 0), (120, 0, 0)]
+    );
+    let usage = &json(&all[4])["usage"];
+    assert_eq!(*usage, json!({"prompt_tokens": 5, "total_tokens": 9, "completion_tokens": 4}));
+}
+
+#[test]
+fn faults_change_the_events_that_they_name() {
+    let with = |fault| events(reply(Some(fault))).collect::<Vec<_>>();
+    let plain: Vec<_> = events(reply(None)).collect();
+
+    let empty = with(Fault::EmptyStream);
+    assert_eq!(empty.iter().map(data).collect::<Vec<_>>(), ["[DONE]"]);
+
+    assert_eq!(with(Fault::NoDone), plain[..4]);
+
+    let garbage = with(Fault::GarbageJson { at_event: 1 });
+    assert!(serde_json::from_str::<Value>(data(&garbage[2])).is_err());
+    assert_eq!((&garbage[..2], &garbage[3..]), (&plain[..2], &plain[3..]));
+
+    let error = with(Fault::ErrorEvent { after_events: 2 });
+    assert_eq!(error[..3], plain[..3]);
+    assert_eq!(json(&error[3])["error"]["code"], 500);
+    assert_eq!((data(&error[4]), error.len()), ("[DONE]", 5));
+}
+
+#[test]
+fn an_error_event_makes_the_request_an_error() {
+    let finish = |after_events| {
+        let mut events = events(reply(Some(Fault::ErrorEvent { after_events })));
+        let errors = events.by_ref().filter(|event| data(event).contains("error")).count();
+        (errors, events.finish())
+    };
+    assert_eq!(finish(0), (1, Finish::Error));
+    assert_eq!(finish(3), (1, Finish::Error));
+    assert_eq!(finish(4), (0, Finish::Length));
+}
+
+#[test]
+fn cuts_are_before_within_or_after_an_event() {
+    let cuts = |after_events, mid_event| -> Vec<_> {
+        events(reply(Some(Fault::CutStream { after_events, mid_event })))
+            .map(|event| event.cut.map(|cut| (cut, event.bytes.len())))
+            .collect()
+    };
+    // The role comes before the first token; nothing comes after the cut.
+    let at_once = cuts(0, false);
+    assert!(matches!(at_once[..], [Some((0, _))]));
+    let after_two = cuts(2, false);
+    assert!(matches!(after_two[..], [None, None, Some((cut, length))] if cut == length));
+    let within_third = cuts(2, true);
+    assert!(
+        matches!(within_third[..], [None, None, None, Some((cut, length))] if cut == length / 2)
+    );
+    assert!(cuts(9, true).iter().all(Option::is_none));
+}
+
+#[test]
+fn a_whole_chat() {
+    let reply = Reply { reasoning: 1, usage: Some(4), ..reply(None) };
+    let body: Value = serde_json::from_slice(&reply.whole()).unwrap();
+    let text = |first, count| {
+        let mut text = String::new();
+        Vocabulary::new(0).append(&mut text, first, count);
+        text
+    };
+    assert_eq!(
+        body,
+        json!({
+            "id": "chatcmpl-000000000000000a", "object": "chat.completion",
+            "created": 1_700_000_000, "model": "m",
+            "choices": [{
+                "index": 0,
+                "message": {"role": "assistant", "reasoning_content": text(0, 1),
+                            "content": text(1, 2), "refusal": null},
+                "logprobs": null, "finish_reason": "length"
+            }],
+            "usage": {"prompt_tokens": 4, "total_tokens": 7, "completion_tokens": 3,
+                      "completion_tokens_details": {"reasoning_tokens": 1}}
+        })
+    );
+}
+
+/// The server's and the client's side of each dialect that streams text, and the client's side that
+/// detects the dialect.
+fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpoint>)> {
+    let streams = |kind: &&EndpointType| kind.traits().supports_streaming;
+    let config = |endpoint_type| endpoint::Config::new(endpoint_type, true);
+    let pairs = |kind: &EndpointType| {
+        let config = [*kind, EndpointType::RAW].map(config);
+        let path = config[0].path("m");
+        let dialect = dialect(path.split('?').next().unwrap());
+        config.map(|config| (dialect, endpoint::build(&config)))
+    };
+    // Without a path of its own, a dialect is not served by the mock server.
+    let has_path = |kind: &&EndpointType| !kind.traits().path.is_empty();
+    let produces = |kind: &&EndpointType| kind.traits().produces_tokens;
+    let kinds = EndpointType::ALL.iter().filter(streams).filter(produces).filter(has_path);
+    kinds.flat_map(pairs).collect()
+}
+
+/// Parses a stream. One item of `events` may contain several events, so the text is split again.
+fn read_stream(client: &dyn endpoint::Endpoint, events: Events) -> ParsedResponse {
+    let text: String =
+        events.map(|event| String::from_utf8(event.bytes.to_vec()).unwrap()).collect();
+    let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
+    for part in text.split_terminator("\n\n") {
+        let start = body.bytes.len() as u32;
+        body.bytes.extend_from_slice(part.as_bytes());
+        let end = body.bytes.len() as u32;
+        body.events.push(SseEvent { arrival: Nanos(1).into(), start, end });
+    }
+    client.parse(&body)
+}
+
+/// A response of 7 tokens, 3 of which are reasoning if the dialect supports it.
+fn reply_of(dialect: &'static dyn Dialect, fault: Option<Fault>) -> Reply {
+    let reasoning = if dialect.reasons() { 3 } else { 0 };
+    Reply { dialect, tokens: 7, reasoning, per_chunk: 2, usage: Some(5), ..reply(fault) }
+}
+
+fn check_answer(parsed: &ParsedResponse, dialect: &dyn Dialect) {
+    let text = |first, count| {
+        let mut text = String::new();
+        Vocabulary::new(0).append(&mut text, first, count);
+        text
+    };
+    let reasoning = if dialect.reasons() { 3 } else { 0 };
+    assert_eq!(parsed.error, None, "{dialect:?}");
+    assert_eq!(parsed.output_text, text(reasoning, 7 - reasoning), "{dialect:?}");
+    assert_eq!(parsed.reasoning_text, text(0, reasoning), "{dialect:?}");
+    let name = format!("{dialect:?}");
+    let counts = parsed.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens));
+    let told = (name != "SolidoRag").then_some((Some(5), Some(7)));
+    assert_eq!(counts, told, "{name}");
+    // A transcript ends with its audio; Solido does not report a finish reason.
+    let says_no_reason = ["AudioTranscription", "SolidoRag"].contains(&&*name);
+    assert_eq!(parsed.finish_reasons.is_empty(), says_no_reason, "{name}");
+}
+
+#[test]
+fn each_dialect_is_read_by_its_client() {
+    for (dialect, client) in both_sides() {
+        let reply = reply_of(dialect, None);
+        let (chunks, thoughts) = (reply.chunks(), reply.reasoning.div_ceil(reply.per_chunk));
+        let parsed = read_stream(&*client, events(reply));
+        check_answer(&parsed, dialect);
+        assert_eq!(parsed.content.len() as u64, chunks, "{dialect:?}");
+        let bears_thought = parsed.content.iter().filter(|piece| !piece.is_output).count();
+        assert_eq!(bears_thought as u64, thoughts, "{dialect:?}");
+
+        let bytes = reply_of(dialect, None).whole();
+        let end = bytes.len() as u32;
+        let event = SseEvent { arrival: Nanos(1).into(), start: 0, end };
+        let body =
+            ResponseBody { bytes: bytes.to_vec(), is_event_stream: false, events: vec![event] };
+        check_answer(&client.parse(&body), dialect);
+    }
+}
+
+#[test]
+fn each_dialect_fails_as_the_script_says() {
+    for (dialect, client) in both_sides() {
+        let error = |fault| {
+            let parsed = read_stream(&*client, events(reply_of(dialect, Some(fault))));
+            parsed.error.map(|error| (error.name, error.message))
+        };
+        let (_, message) = error(Fault::ErrorEvent { after_events: 1 }).unwrap();
+        assert_eq!(message, SCRIPTED, "{dialect:?}");
+        let (name, _) = error(Fault::GarbageJson { at_event: 2 }).unwrap();
+        assert_eq!(name, "InvalidJson", "{dialect:?}");
+        let (name, _) = error(Fault::EmptyStream).unwrap();
+        assert_eq!(name, "EmptyResponse", "{dialect:?}");
+    }
+}

@@ -1,0 +1,250 @@
+//! When each event of each response was sent: the ground truth for a client.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use base::lock::Lock;
+use base::units::{Clock, Nanos};
+
+/// A request as the server observed it. Instants are those of [`Clock::now`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RequestLog {
+    /// The `X-Request-ID` header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Number of the inference request, from 1 in order of arrival.
+    pub number: u64,
+    /// The path of the request, with the variable parts in braces.
+    pub path: &'static str,
+    /// The instant just after the read that completed the request's head.
+    #[serde(rename = "arrival_ns")]
+    pub arrival: Nanos,
+    /// The instant when it was admitted, which is the origin of its schedule. Equals its arrival
+    /// unless it had to wait.
+    #[serde(rename = "admitted_ns")]
+    pub admitted: Nanos,
+    /// The status of the response, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The events sent, in order.
+    pub events: Vec<EventLog>,
+    /// Whether the last byte was handed to the kernel.
+    pub complete: bool,
+}
+
+/// An event of a stream, or the whole body of a response that is not streamed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct EventLog {
+    /// The due time by the script.
+    #[serde(rename = "due_ns")]
+    pub due: Nanos,
+    /// The instant just before the write of its last byte; absent if it was not written. No client
+    /// can have read the event earlier.
+    #[serde(rename = "write_start_ns", skip_serializing_if = "Option::is_none")]
+    pub write_start: Option<Nanos>,
+    /// The instant just after that write. A client may have read the event a little earlier if this
+    /// thread was interrupted.
+    #[serde(rename = "written_ns", skip_serializing_if = "Option::is_none")]
+    pub written: Option<Nanos>,
+    /// Number of tokens in it; 0 for role, usage, error and `[DONE]`.
+    pub tokens: u64,
+    /// Length in bytes without the transfer encoding.
+    pub bytes: u64,
+}
+
+/// The destination of finished requests.
+#[derive(Debug)]
+pub(super) struct WriteLog {
+    /// Maximum number of events kept, where each request counts as one more.
+    capacity: usize,
+    kept: Lock<Kept>,
+    dropped: AtomicU64,
+    /// Number of responses that have ended but whose last bytes are not yet written.
+    settling: AtomicUsize,
+    file: Lock<Option<LogFile>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    requests: Vec<RequestLog>,
+    events: usize,
+}
+
+/// The file, written by a separate thread, since a slow disk must not delay an event.
+#[derive(Debug)]
+struct LogFile {
+    sender: SyncSender<RequestLog>,
+    thread: JoinHandle<()>,
+}
+
+/// Maximum number of requests that wait for the disk.
+const FILE_QUEUE: usize = 4096;
+/// Maximum time that a line stays in memory.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum time that [`WriteLog::requests`] waits for last bytes.
+const SETTLE: Duration = Duration::from_secs(1);
+
+impl WriteLog {
+    pub(super) fn new(capacity: usize, path: Option<&Path>) -> io::Result<Self> {
+        let file = path.map(LogFile::open).transpose()?;
+        Ok(Self {
+            capacity,
+            kept: Lock::default(),
+            dropped: AtomicU64::new(0),
+            settling: AtomicUsize::new(0),
+            file: Lock::new(file),
+        })
+    }
+
+    /// Announces that a response has ended and will soon be [added](Self::add).
+    pub(super) fn settle(&self) {
+        self.settling.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Adds a completed request; `settled` if [`Self::settle`] was called for it.
+    pub(super) fn add(&self, request: RequestLog, settled: bool) {
+        let unwritten = match &*self.file.lock() {
+            Some(file) => file.sender.try_send(request.clone()).is_err(),
+            None => false,
+        };
+        let mut kept = self.kept.lock();
+        let size = 1 + request.events.len();
+        let fits = self.capacity == 0 || kept.events + size <= self.capacity;
+        if self.capacity > 0 && fits {
+            kept.events += size;
+            kept.requests.push(request);
+        }
+        drop(kept);
+        if unwritten || !fits {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        if settled {
+            self.settling.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns the requests kept so far. They include each response whose last byte a client may
+    /// have read: such responses are waited for, within a limit.
+    pub(super) fn requests(&self) -> Vec<RequestLog> {
+        let bound = Clock::now() + Nanos::from(SETTLE);
+        while self.settling.load(Ordering::Acquire) > 0 && Clock::now() < bound {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        self.kept.lock().requests.clone()
+    }
+
+    /// Returns the number of requests that were not kept, or not written to the file, for lack of
+    /// room.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Writes what waits for the disk and closes the file.
+    pub(super) fn close(&self) {
+        let file = self.file.lock().take();
+        if let Some(LogFile { sender, thread }) = file {
+            drop(sender);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let (sender, receiver) = sync_channel(FILE_QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("mock-write-log".to_owned())
+            .spawn(move || write_lines(BufWriter::new(file), &receiver))?;
+        Ok(Self { sender, thread })
+    }
+}
+
+fn write_lines(mut file: BufWriter<File>, requests: &Receiver<RequestLog>) {
+    loop {
+        match requests.recv_timeout(FLUSH_INTERVAL) {
+            Ok(request) => {
+                let written = serde_json::to_writer(&mut file, &request)
+                    .map_err(io::Error::from)
+                    .and_then(|()| file.write_all(b"\n"));
+                if let Err(error) = written {
+                    tracing::warn!("the write log is given up: {error}");
+                    return;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = file.flush();
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    if let Err(error) = file.flush() {
+        tracing::warn!("the write log's end is lost: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(number: u64, events: usize) -> RequestLog {
+        let event = EventLog {
+            due: Nanos(5),
+            write_start: Some(Nanos(6)),
+            written: Some(Nanos(7)),
+            tokens: 1,
+            bytes: 9,
+        };
+        RequestLog {
+            request_id: Some(format!("id-{number}")),
+            number,
+            path: "/v1/completions",
+            arrival: Nanos(1),
+            admitted: Nanos(2),
+            status: Some(200),
+            events: vec![event; events],
+            complete: true,
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let log = WriteLog::new(6, None).unwrap();
+        log.add(request(1, 2), false);
+        log.add(request(2, 3), false);
+        log.add(request(3, 2), false);
+        let numbers: Vec<_> = log.requests().iter().map(|request| request.number).collect();
+        assert_eq!(numbers, [1, 3]);
+        assert_eq!(log.dropped(), 1);
+    }
+
+    #[test]
+    fn the_file_has_a_line_a_request() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("writes.jsonl");
+        let log = WriteLog::new(0, Some(&path)).unwrap();
+        log.add(request(1, 1), false);
+        log.add(RequestLog { request_id: None, status: None, ..request(2, 0) }, false);
+        log.close();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            concat!(
+                r#"{"request_id":"id-1","number":1,"path":"/v1/completions","arrival_ns":1,"#,
+                r#""admitted_ns":2,"status":200,"events":[{"due_ns":5,"write_start_ns":6,"written_ns":7,"#,
+                r#""tokens":1,"bytes":9}],"complete":true}"#,
+                "\n",
+                r#"{"number":2,"path":"/v1/completions","arrival_ns":1,"admitted_ns":2,"#,
+                r#""events":[],"complete":true}"#,
+                "\n"
+            )
+        );
+        assert_eq!((log.requests().len(), log.dropped()), (0, 0));
+    }
+}

@@ -1,0 +1,159 @@
+//! The verdicts on the client and on the load.
+
+use base::redact::printable;
+use measure::metrics::health::{
+    ClientHealth, HostActivity, LoadHealth, LoadVerdict, TimeStatistics, Verdict,
+};
+
+use super::panel;
+use super::style::Style;
+use crate::run::{LoadLimit, RunReport};
+use crate::tables::format::two_digits;
+
+/// Renders the verdicts in one line, as in `Client health: valid. Load: sustained (offered 20.0/s,
+/// served 20.0/s).`; empty without verdicts.
+pub(super) fn verdicts(report: &RunReport, style: Style) -> String {
+    let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
+    let load = report.outcome.load_health.as_ref();
+    let words = [
+        client.map(|verdict| format!("Client health: {}.", verdict.as_str())),
+        load.map(|health| format!("Load: {health}{}.", limit(report))),
+    ];
+    let line = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    if line.is_empty() {
+        return String::new();
+    }
+    let text = panel::wrapped(&line, style.width.into()).join("\n") + "\n";
+    // Colour codes do not take any width, so they are added last.
+    let text = match client {
+        Some(verdict) => text.replacen(verdict.as_str(), &coloured(verdict, style), 1),
+        None => text,
+    };
+    match load {
+        Some(health) => coloured_load(&text, health, style),
+        None => text,
+    }
+}
+
+fn coloured(verdict: Verdict, style: Style) -> String {
+    match verdict {
+        Verdict::Valid => style.green(verdict.as_str()),
+        Verdict::Suspect => style.yellow(verdict.as_str()),
+        Verdict::Invalid => style.red(verdict.as_str()),
+    }
+}
+
+fn coloured_load(text: &str, health: &LoadHealth, style: Style) -> String {
+    let word = health.verdict.words();
+    let coloured = match health.verdict {
+        LoadVerdict::Sustained => style.green(word),
+        LoadVerdict::TooShort | LoadVerdict::NotStationary => style.yellow(word),
+        LoadVerdict::Saturated | LoadVerdict::Rejecting | LoadVerdict::Failing => style.red(word),
+    };
+    text.replacen(word, &coloured, 1)
+}
+
+/// Renders the verdicts with what they are based on, their reasons and advice: `Client health: valid
+/// (…)`, then `Load: sustained (offered 20.0/s, served 20.0/s)`; empty without verdicts.
+pub(super) fn details(report: &RunReport, style: Style) -> String {
+    let client = report.outcome.client_health.as_ref();
+    let mut text = client.map(|health| of_client(health, style)).unwrap_or_default();
+    if let Some(health) = &report.outcome.load_health {
+        let line = format!("Load: {health}{}", limit(report));
+        let lines = panel::wrapped(&line, style.width.into());
+        text.push_str(&(coloured_load(&lines.join("\n"), health, style) + "\n\n"));
+    }
+    text
+}
+
+/// States what limits the throughput, if that is known: `; the server limits it: on average 16 requests ran and
+/// 48 waited`.
+fn limit(report: &RunReport) -> String {
+    match report.load_limit() {
+        Some(LoadLimit::ServerQueue { running, waiting }) => format!(
+            "; the server limits it: on average {} requests ran and {} waited",
+            two_digits(running),
+            two_digits(waiting)
+        ),
+        Some(LoadLimit::ThinkTime { share }) => format!(
+            "; think time limits it: {:.0}% of the sessions' time is between turns",
+            100.0 * share
+        ),
+        Some(LoadLimit::Concurrency(concurrency)) => {
+            format!("; the concurrency of {concurrency} limits it")
+        }
+        None => String::new(),
+    }
+}
+
+fn of_client(health: &ClientHealth, style: Style) -> String {
+    let Some(verdict) = health.verdict else { return String::new() };
+    let word = verdict.as_str();
+    let facts = facts(health).join(", ");
+    let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
+    let mut lines = vec![format!("Client health: {word}{facts}")];
+    for reason in &health.reasons {
+        lines.push(format!("  - {}.", printable(&reason.finding)));
+        lines.push(format!("    What to do: {}.", printable(&reason.advice)));
+    }
+    let width = usize::from(style.width);
+    let lines: Vec<String> = lines.iter().flat_map(|line| panel::wrapped(line, width)).collect();
+    lines.join("\n").replacen(word, &coloured(verdict, style), 1) + "\n\n"
+}
+
+/// The measures that are shown with any verdict, as far as they are known.
+fn facts(health: &ClientHealth) -> Vec<String> {
+    let p99 = |name: &str, spread: Option<TimeStatistics>| {
+        spread.map(|spread| format!("{name} p99 {:.2} ms", spread.p99))
+    };
+    [
+        slip(health),
+        p99("read lag", health.read_lag_ms),
+        p99("arrival error", health.arrival_error_ms),
+        health.cpu.map(|cpu| format!("busiest worker {:.0}% of a core", 100.0 * cpu.worker_max)),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(health.host.iter().flat_map(HostActivity::facts))
+    .collect()
+}
+
+/// Slip that is shown as such, in milliseconds, although it was not the client's.
+const NOTABLE_MS: f64 = 1.0;
+
+/// The slip, and how much of it was the client's: only that is a reason for doubt.
+fn slip(health: &ClientHealth) -> Option<String> {
+    let all = health.schedule_slip_ms?.p99;
+    Some(match health.client_slip_ms {
+        Some(TimeStatistics { p99: own, .. }) if all - own > NOTABLE_MS.max(0.1 * own) => format!(
+            "slip p99 {own:.2} ms by the client, {all:.2} ms with the waits for free slots and \
+             earlier responses"
+        ),
+        _ => format!("slip p99 {all:.2} ms"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_slot_is_not_taken_for_the_clients_lateness() {
+        let slip =
+            TimeStatistics { count: 9, avg: 1.0, p50: 1.0, p90: 1.0, p99: 1500.0, max: 1500.0 };
+        let waited = ClientHealth {
+            verdict: Some(Verdict::Valid),
+            schedule_slip_ms: Some(slip),
+            client_slip_ms: Some(TimeStatistics { p99: 0.25, max: 0.25, ..slip }),
+            ..ClientHealth::default()
+        };
+        let style = Style { width: 200, ..Style::FILE };
+        assert_eq!(
+            of_client(&waited, style),
+            "Client health: valid (slip p99 0.25 ms by the client, 1500.00 ms with the waits for \
+             free slots and earlier responses)\n\n"
+        );
+        let late = ClientHealth { client_slip_ms: Some(slip), ..waited };
+        assert_eq!(of_client(&late, style), "Client health: valid (slip p99 1500.00 ms)\n\n");
+    }
+}
