@@ -1,5 +1,7 @@
 //! A collector receives the recorded values, whatever its responses.
 
+mod stock_exporter;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};

@@ -79,7 +79,7 @@ pub(crate) struct OtlpReceiver {
 pub(crate) struct Export<M = ExportMetricsServiceRequest> {
     /// The message.
     pub(crate) message: M,
-    /// Headers or metadata, in order of arrival.
+    /// Headers or metadata, in order of arrival; over HTTP, the path comes first as `:path`.
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -132,7 +132,8 @@ impl OtlpReceiver {
         Self::grpc_on(free())
     }
 
-    /// Starts an HTTP receiver that accepts everything at `/v1/metrics`.
+    /// Starts an HTTP receiver that accepts everything at `/v1/metrics` and the paths of the other signals,
+    /// also below `/base`.
     pub(crate) fn http() -> Self {
         Self::start(free(), Transport::Http)
     }
@@ -467,13 +468,13 @@ async fn answer_http(
     let respond = |status: u16, body: Vec<u8>| {
         http::Response::builder().status(status).body(Full::from(body)).unwrap()
     };
-    let path = request.uri().path().to_owned();
-    if request.method() != "POST"
-        || !["/v1/metrics", "/v1/traces", "/v1/logs"].contains(&path.as_str())
-    {
+    let full_path = request.uri().path().to_owned();
+    let path = full_path.strip_prefix("/base").unwrap_or(&full_path);
+    if request.method() != "POST" || !["/v1/metrics", "/v1/traces", "/v1/logs"].contains(&path) {
         return respond(404, Vec::new());
     }
-    let headers = pairs(request.headers());
+    let mut headers = pairs(request.headers());
+    headers.insert(0, (":path".to_owned(), full_path.clone()));
     let gzip = request.headers().get("content-encoding").is_some_and(|coding| coding == "gzip");
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let body = if gzip {
