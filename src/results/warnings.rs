@@ -1,7 +1,8 @@
 //! Warnings about a result, with advice.
 //!
 //! A warning is a row of one of the lists of [`WarningKind`]s: its name, its title, when it applies and what it
-//! finds then, and an example. The terminal, the page, the JSON summary and `aiperf explain` read it.
+//! finds then, and an example. The terminal, the page, the JSON summary, `aiperf explain` and events read
+//! it.
 
 mod counts;
 mod given;
@@ -51,6 +52,16 @@ pub enum Level {
     Doubtful,
 }
 
+impl Level {
+    /// Returns the name in files and events.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bad => "bad",
+            Self::Doubtful => "doubtful",
+        }
+    }
+}
+
 /// What a warning finds.
 struct Found {
     /// In a few words.
@@ -59,6 +70,8 @@ struct Found {
     findings: Vec<String>,
     /// What to do, one sentence each; never names a flag that is given.
     advice: Vec<String>,
+    /// Whether the texts may contain the message of a server, which may repeat a prompt.
+    may_quote: bool,
 }
 
 impl Found {
@@ -71,6 +84,7 @@ impl Found {
             summary: summary.into(),
             findings: findings.into_iter().collect(),
             advice: advice.into_iter().map(Into::into).collect(),
+            may_quote: false,
         }
     }
 }
@@ -90,18 +104,21 @@ pub struct Warning {
     pub findings: Vec<String>,
     /// What to do, one sentence each.
     pub advice: Vec<String>,
+    /// Whether the texts may contain the message of a server, which may repeat a prompt.
+    #[serde(skip)]
+    may_quote: bool,
 }
 
 impl Warning {
     fn new(kind: &WarningKind, found: Found) -> Self {
-        let (WarningKind { name, title, level, .. }, Found { summary, findings, advice }) =
-            (kind, found);
-        Self { name, title, level: *level, summary, findings, advice }
+        let WarningKind { name, title, level, .. } = kind;
+        let Found { summary, findings, advice, may_quote } = found;
+        Self { name, title, level: *level, summary, findings, advice, may_quote }
     }
 
     /// Returns all warnings about `report`, the most serious first.
     #[must_use]
-    pub(crate) fn all_from_report(report: &RunReport) -> Vec<Self> {
+    pub fn all_from_report(report: &RunReport) -> Vec<Self> {
         let given = Given::from_report(report);
         let found = |kind: &WarningKind| Some(Self::new(kind, (kind.find)(report, &given)?));
         ALL.into_iter().flatten().filter_map(found).collect()
@@ -113,6 +130,11 @@ impl Warning {
     pub fn examples() -> Vec<Self> {
         let example = |kind: &WarningKind| Self::new(kind, (kind.example)(&Given::default()));
         ALL.into_iter().flatten().map(example).collect()
+    }
+
+    /// Returns the summary for telemetry, unless it may quote a server.
+    pub fn exported_summary(&self) -> Option<&str> {
+        (!self.may_quote).then_some(&*self.summary)
     }
 
     /// Returns findings and advice, one line each.

@@ -418,6 +418,14 @@ impl Telemetry {
         }
     }
 
+    /// Exports a warning about the results: its name, title and level, and a summary without texts of a
+    /// server.
+    pub fn warning(&self, warning: [&'static str; 3], summary: Option<&str>) {
+        if let Some(logs) = &self.logs {
+            logs.warning(warning, summary);
+        }
+    }
+
     /// Exports the result of a gate.
     pub fn gate(&self, gate: &GateResult<'_>) {
         if let Some(gates) = &self.gates {

@@ -263,6 +263,19 @@ impl Logs {
         self.now((event::AIPERF_STEADY_STATE_FOUND, SeverityNumber::Info), attributes);
     }
 
+    /// Emits a warning about the results.
+    pub(super) fn warning(&self, [name, title, level]: [&'static str; 3], summary: Option<&str>) {
+        let mut attributes = vec![
+            KeyValue::new(attribute::AIPERF_WARNING_NAME, name),
+            KeyValue::new(attribute::AIPERF_WARNING_TITLE, title),
+            KeyValue::new(attribute::AIPERF_WARNING_LEVEL, level),
+        ];
+        let summary = summary.map(ToOwned::to_owned);
+        attributes
+            .extend(summary.map(|text| KeyValue::new(attribute::AIPERF_WARNING_SUMMARY, text)));
+        self.now((event::AIPERF_WARNING_FOUND, severity(false)), attributes);
+    }
+
     /// Emits the result of a gate.
     pub(super) fn gate(&self, gate: &GateResult<'_>) {
         let GateResult { expression, held, value, unit, .. } = *gate;

@@ -150,6 +150,37 @@ fn events_can_be_turned_off_and_written_to_files() {
     }
 }
 
+/// The events, in comparison with the file: a warning with a summary, and one that may quote the server.
+#[test]
+fn warnings_of_the_files_are_events() {
+    let collector = OtlpReceiver::http();
+    let server = mock(Script { faults: faults(&["all:status=422,s3cret"]), ..Script::default() });
+    let url = collector.otel_url();
+    let flags = ["--otel-url", &url, "--request-count", "40", "--trace-sample", "all"];
+    let run = profile(&server.url(), &flags);
+    let summary = run.summary();
+    let warnings = summary["warnings"].as_array().unwrap();
+    let names: Vec<_> = warnings.iter().map(|warning| warning["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"incomplete-run") && names.len() > 1, "{names:?}");
+    assert!(summary["warnings"].to_string().contains("s3cret"), "{warnings:?}");
+    let records = records(&collector);
+    let records = records.iter().filter(|record| record.event_name == "aiperf.warning.found");
+    let records: Vec<_> = records.collect();
+    assert_eq!(records.len(), warnings.len());
+    for (record, warning) in records.iter().zip(warnings) {
+        let found = |key: &str| attribute(&record.attributes, &format!("aiperf.warning.{key}"));
+        assert_eq!(found("name").as_deref(), warning["name"].as_str());
+        assert_eq!(found("level").as_deref(), warning["level"].as_str());
+        let is_quoting = warning["name"] == "incomplete-run";
+        let summary = warning["summary"].as_str().filter(|_| !is_quoting);
+        assert_eq!(found("summary").as_deref(), summary);
+        let title = found("title").unwrap();
+        assert!(run.text("profile_export_console.txt").contains(&title), "{title}");
+        assert_eq!((record.severity_number, record.trace_id.len()), (13, 16));
+        assert!(!format!("{record:?}").contains("s3cret"));
+    }
+}
+
 /// The gates' expressions, with their verdicts and severities.
 #[test]
 fn results_of_gates_are_told() {

@@ -13,6 +13,7 @@ use dataset::{Length, Source};
 use measure::judge::{Gate, Judged, Reading};
 use results::run::RunReport;
 use results::run::ledger::Ledger;
+use results::warnings::Warning;
 use telemetry::{GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
 
 use super::Run;
@@ -127,6 +128,10 @@ pub(super) fn finish_export(
     telemetry.health(PhaseKind::Profiling, &totals.health);
     for (gate, judged) in report.run.gates.iter().zip(&report.gates()) {
         telemetry.gate(&gate_result(gate, judged));
+    }
+    for warning in Warning::all_from_report(report) {
+        let Warning { name, title, level, .. } = warning;
+        telemetry.warning([name, title, level.as_str()], warning.exported_summary());
     }
     telemetry.finish_unless(&totals, EXPORT_DEADLINE, &interrupt.since_now())
 }

@@ -87,6 +87,14 @@ pub mod attribute {
     pub const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
     /// `aiperf.verdict`
     pub const AIPERF_VERDICT: &str = "aiperf.verdict";
+    /// `aiperf.warning.level`
+    pub const AIPERF_WARNING_LEVEL: &str = "aiperf.warning.level";
+    /// `aiperf.warning.name`
+    pub const AIPERF_WARNING_NAME: &str = "aiperf.warning.name";
+    /// `aiperf.warning.summary`
+    pub const AIPERF_WARNING_SUMMARY: &str = "aiperf.warning.summary";
+    /// `aiperf.warning.title`
+    pub const AIPERF_WARNING_TITLE: &str = "aiperf.warning.title";
     /// `cicd.pipeline.name`
     pub const CICD_PIPELINE_NAME: &str = "cicd.pipeline.name";
     /// `cicd.pipeline.run.id`
@@ -283,6 +291,8 @@ pub mod event {
     pub const AIPERF_LOAD_JUDGED: &str = "aiperf.load.judged";
     /// `aiperf.steady_state.found`: the measurement had a steady state.
     pub const AIPERF_STEADY_STATE_FOUND: &str = "aiperf.steady_state.found";
+    /// `aiperf.warning.found`: the results gave reason for a warning.
+    pub const AIPERF_WARNING_FOUND: &str = "aiperf.warning.found";
     /// `aiperf.gate.judged`: the results were compared with a gate.
     pub const AIPERF_GATE_JUDGED: &str = "aiperf.gate.judged";
     /// `aiperf.server.restarted`: the process of a server started anew, as its metrics show.

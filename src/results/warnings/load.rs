@@ -181,11 +181,12 @@ fn errors(report: &RunReport, is_it: fn(&ErrorCount) -> bool) -> u64 {
 
 fn incomplete(reason: &str) -> Found {
     let reason = printable(reason);
-    Found::new(
+    let found = Found::new(
         reason.trim_end_matches('.'),
         [reason.clone(), "The statistics cover only the requests that completed.".to_owned()],
         ["Let the run complete, or configure fewer requests or a shorter duration."],
-    )
+    );
+    Found { may_quote: true, ..found }
 }
 
 fn nothing_succeeded(failed: u64) -> Found {

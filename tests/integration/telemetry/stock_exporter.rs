@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
-use aiperf::environment::Environment;
-use aiperf::telemetry::Telemetry;
+use ::telemetry::Telemetry;
+use base::environment::Environment;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_otlp::MetricExporter;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
