@@ -43,65 +43,53 @@ impl Ending {
 }
 
 const SEARCH: &str = "--search-recipe max-concurrency-under-sla --concurrency-max 4 \
-                      --request-count 12 --error-rate-sla 0.5 --search-sla";
+                      --request-count 12 --error-rate-sla 0.5 --search-sla request_count:avg:le:40";
 
-fn endings() -> Vec<Ending> {
-    let found: &str = [SEARCH, "request_count:avg:le:40"].join(" ").leak();
-    vec![
-        Ending::new("complete", 0, "--request-count 6"),
-        Ending::new("gate held", 0, "--request-count 6 --gate request_count==6"),
-        Ending::new("gate missed", 3, "--request-count 6 --gate request_count>=7"),
-        Ending::new("none succeeded", 1, "--request-count 6 --gate request_count>=0")
-            .with("every=1:status=500"),
-        Ending::new("too many failed", 1, "--request-count 20000 --failed-request-threshold 0.1")
-            .with("every=2:status=500"),
-        Ending::new("interrupted", 130, "--request-count 5000 --gate request_count>=7")
-            .interrupted_after(8),
-        Ending::new(
-            "without spans of the server",
-            0,
-            "--request-count 6 --otel-receiver-wait 100ms --otel-receiver",
-        ),
-        Ending::new("trials", 0, "--request-count 6 --num-profile-runs 3"),
-        Ending::new(
-            "trials, gate missed",
-            3,
-            "--request-count 6 --num-profile-runs 2 --gate request_count>=7",
-        ),
-        Ending::new("trials, one failed", 1, "--request-count 6 --num-profile-runs 3")
-            .with("requests=7,8,9,10,11,12:status=503"),
-        Ending::new("trials, interrupted", 130, "--request-count 200 --num-profile-runs 3")
-            .interrupted_after(205),
-        Ending::new("sweep", 0, "--request-count 6 --concurrency 1,2"),
-        Ending::new("sweep, no table", 0, "--request-count 6 --concurrency 1,2 --no-sweep-table"),
-        Ending::new(
-            "sweep with trials",
-            0,
-            "--request-count 6 --concurrency 1,2 --num-profile-runs 2",
-        ),
-        Ending::new("sweep, a cell failed", 1, "--request-count 6 --concurrency 1,2")
-            .with("requests=7,8,9,10,11,12:status=503"),
-        Ending::new("saturation", 0, "--request-count 6 --sweep-auto --concurrency-max 2"),
-        Ending::new("search", 0, found),
-        Ending::new("search, none feasible", 1, found).with("every=1:status=503"),
-        Ending::new(
-            "search, cannot tell",
-            4,
-            "--search-recipe max-concurrency-under-sla --concurrency-max 4 --benchmark-duration 0.02 \
-             --search-sla request_latency:p99:lt:60000",
-        ),
-        Ending::new(
-            "sweep with conditions",
-            0,
-            "--request-count 400 --concurrency 1,2 --search-sla request_latency:p99:lt:60000",
-        ),
-        Ending::new(
-            "search over settings",
-            0,
-            "--request-count 6 --search-space concurrency:1,2 --search-metric request_count \
-             --search-stat avg --search-direction maximize --search-initial-points 2",
-        ),
-    ]
+/// Declares a test for each ending: its exit code and flags, and how it comes about.
+macro_rules! endings {
+    ($($name:ident: ($exit_code:literal, $flags:expr)$(.$how:ident($value:literal))*,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let ending = Ending::new(stringify!($name), $exit_code, $flags)$(.$how($value))*;
+                let differences = ending.differences();
+                assert!(differences.is_empty(), "{}", differences.concat());
+            }
+        )*
+    };
+}
+
+endings! {
+    complete: (0, "--request-count 6"),
+    gate_held: (0, "--request-count 6 --gate request_count==6"),
+    gate_missed: (3, "--request-count 6 --gate request_count>=7"),
+    none_succeeded: (1, "--request-count 6 --gate request_count>=0").with("every=1:status=500"),
+    too_many_failed: (1, "--request-count 20000 --failed-request-threshold 0.1")
+        .with("every=2:status=500"),
+    interrupted: (130, "--request-count 5000 --gate request_count>=7").interrupted_after(8),
+    without_spans_of_the_server:
+        (0, "--request-count 6 --otel-receiver-wait 100ms --otel-receiver"),
+    trials: (0, "--request-count 6 --num-profile-runs 3"),
+    trials_gate_missed: (3, "--request-count 6 --num-profile-runs 2 --gate request_count>=7"),
+    trials_one_failed: (1, "--request-count 6 --num-profile-runs 3")
+        .with("requests=7,8,9,10,11,12:status=503"),
+    trials_interrupted: (130, "--request-count 200 --num-profile-runs 3").interrupted_after(205),
+    sweep: (0, "--request-count 6 --concurrency 1,2"),
+    sweep_no_table: (0, "--request-count 6 --concurrency 1,2 --no-sweep-table"),
+    sweep_with_trials: (0, "--request-count 6 --concurrency 1,2 --num-profile-runs 2"),
+    sweep_a_cell_failed: (1, "--request-count 6 --concurrency 1,2")
+        .with("requests=7,8,9,10,11,12:status=503"),
+    saturation: (0, "--request-count 6 --sweep-auto --concurrency-max 2"),
+    search: (0, SEARCH),
+    search_none_feasible: (1, SEARCH).with("every=1:status=503"),
+    search_cannot_tell:
+        (4, "--search-recipe max-concurrency-under-sla --concurrency-max 4 \
+             --benchmark-duration 0.02 --search-sla request_latency:p99:lt:60000"),
+    sweep_with_conditions:
+        (0, "--request-count 400 --concurrency 1,2 --search-sla request_latency:p99:lt:60000"),
+    search_over_settings:
+        (0, "--request-count 6 --search-space concurrency:1,2 --search-metric request_count \
+             --search-stat avg --search-direction maximize --search-initial-points 2"),
 }
 
 impl Ending {
@@ -110,7 +98,7 @@ impl Ending {
     fn outputs(&self, place: &Path) -> Vec<String> {
         let file = |name: &str| place.join(name).display().to_string();
         let mut outputs = vec!["--html".to_owned(), file("page.html")];
-        if ["complete", "trials", "sweep with trials"].contains(&self.name) {
+        if ["complete", "trials", "sweep_with_trials"].contains(&self.name) {
             outputs.push("--auto-plot".to_owned());
         }
         if !self.flags.contains("--search") {
@@ -214,10 +202,4 @@ fn remove_derived(directory: &Path) {
             fs::remove_file(path).unwrap();
         }
     }
-}
-
-#[test]
-fn a_report_ends_as_the_command_did() {
-    let differences: Vec<String> = endings().iter().flat_map(Ending::differences).collect();
-    assert!(differences.is_empty(), "{}", differences.concat());
 }

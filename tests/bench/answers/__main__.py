@@ -48,6 +48,12 @@ def seeds(text: str) -> list[int]:
     return list(range(int(first), int(last or first) + 1))
 
 
+def part(text: str) -> slice:
+    """Returns the cards of `2/3`: every third one, from the second on."""
+    number, count = map(int, text.split("/"))
+    return slice(number - 1, None, count)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     default = os.environ.get("AIPERF_TEST_PROGRAM", "target/release/aiperf")
@@ -55,10 +61,11 @@ def main() -> int:
     parser.add_argument("--seeds", type=seeds, default=seeds("1-5"), help="such as 1-5 or 7")
     parser.add_argument("--cards", default="*", help="a pattern of names")
     parser.add_argument("--short", action="store_true", help="cards of a few seconds, one seed")
+    parser.add_argument("--part", type=part, default=part("1/1"), help="of these cards, such as 2/3")
     parser.add_argument("--together", type=int, default=4, help="cards at the same time")
     given = parser.parse_args()
     chosen = [card for card in CARDS if fnmatch.fnmatch(card.name, given.cards)]
-    chosen = [card for card in chosen if card.is_short or not given.short]
+    chosen = [card for card in chosen if card.is_short or not given.short][given.part]
     numbers = given.seeds[:1] if given.short else given.seeds
     asked = [(card, seed) for card in chosen for seed in numbers]
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
