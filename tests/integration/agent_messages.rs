@@ -13,6 +13,8 @@ use crate::support::run::{Run, aiperf, profile};
 
 const TOKENIZER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
 const BLOCK: usize = 16;
+/// Number of random traces: each kind of request, cut and sub-agent is in tens of them.
+const TRACES: usize = 400;
 
 /// Makes traces whose hash IDs differ between documents.
 struct Traces {
@@ -90,14 +92,15 @@ fn random_traces_have_the_messages_of_a_second_implementation() {
     let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
     let mut traces = Traces { rng: ChaCha8Rng::seed_from_u64(7), next: 1 };
-    let documents: Vec<String> = (0..2000).map(|at| traces.document(at).to_string()).collect();
+    let documents: Vec<String> = (0..TRACES).map(|at| traces.document(at).to_string()).collect();
     let trace = directory.path().join("trace.jsonl");
     fs::write(&trace, documents.join("\n")).unwrap();
+    let sessions = TRACES.to_string();
     let mut command = aiperf(&["profile", "--model", "m", "--ui", "none"]);
     command.args(["--url", &server.url(), "--tokenizer", TOKENIZER, "--input-file"]).arg(&trace);
     command.args(["--custom-dataset-type", "weka-trace", "--concurrency", "16"]);
     // Short blocks of code may have the same text, since code repeats itself.
-    command.args(["--num-sessions", "2000", "--prompt-corpus", "prose"]);
+    command.args(["--num-sessions", &sessions, "--prompt-corpus", "prose"]);
     command.args(["--export-level", "raw", "--artifact-dir"]).arg(directory.path());
     let run = Run { output: command.output().unwrap(), directory }.succeeded();
     let case = json!({"trace": trace, "tokenizer": TOKENIZER});
@@ -176,7 +179,6 @@ impl Flat {
 
 #[test]
 fn random_traces_have_the_conversations_and_times_of_a_second_implementation() {
-    const TRACES: usize = 1000;
     let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
     let mut traces = Flat { rng: ChaCha8Rng::seed_from_u64(11), next: 0, serial: 0, least: 0 };
