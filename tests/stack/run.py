@@ -17,7 +17,6 @@ import aiperf
 import build
 import check_deltas
 import check_registry
-import check_slurm
 import check_stages
 import dynamo
 import panels
@@ -35,6 +34,11 @@ from runs import (
     PACED,
 )
 from stack import CACHE, Stack
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# The limit of the test in Slurm, after everything beside it is done.
+SLURM_SECONDS = 300
 
 
 def test(report, program, python, mode, keep, update):
@@ -71,6 +75,24 @@ def test(report, program, python, mode, keep, update):
             print(f"logs and files are in {stack.folder}")
 
 
+def check_first(report, program, python):
+    """What needs a Collector, a Slurm or a Dynamo of its own; Slurm mostly waits, beside the others."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=CACHE))
+    command = [sys.executable, "-u", HERE / "check_slurm.py", "--aiperf", program]
+    slurm = Process("the test in Slurm", command, folder / "slurm.log")
+    try:
+        check_registry.check(report, program)
+        check_deltas.check(report, program, build.collector(), folder)
+        check_stages.check(report, program, python, folder)
+        code = slurm.wait(SLURM_SECONDS)
+        print(slurm.log.read_text(), flush=True)
+        report.section("Slurm")
+        report.equal("exit code of its checks", code, 0)
+    finally:
+        # It then ends what it has started.
+        slurm.stop()
+
+
 def main():
     """Parses the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -85,11 +107,8 @@ def main():
     report = Report()
     try:
         program = aiperf.binary(arguments.aiperf)
-        check_registry.check(report, program)
-        check_deltas.check(report, program, build.collector(), pathlib.Path(tempfile.mkdtemp(dir=CACHE)))
-        check_slurm.check(report, program)
         python = dynamo.interpreter(CACHE)
-        check_stages.check(report, program, python, pathlib.Path(tempfile.mkdtemp(dir=CACHE)))
+        check_first(report, program, python)
         for mode in WAYS if arguments.mode == "all" else [arguments.mode]:
             test(report, program, python, mode, arguments.keep, arguments.update)
     except (StackError, build.Missing, subprocess.CalledProcessError) as error:
