@@ -22,8 +22,10 @@ mod portable;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 use portable as system;
 
-pub use system::machine as machine_files;
-pub use system::{alarm, clock, cores, energy, files, host, limits, process, signals, terminal};
+pub use system::{
+    alarm, clock, cores, energy, files, host, limits, machine as machine_files, process, signals,
+    terminal,
+};
 
 /// Work that is not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

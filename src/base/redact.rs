@@ -9,8 +9,7 @@ mod url;
 
 use serde_json::Value;
 
-pub use self::arguments::command_line;
-pub use self::arguments::message;
+pub use self::arguments::{command_line, message};
 pub use self::secret::{PathAndQuery, Secret};
 pub use self::url::ShownUrl;
 

@@ -27,5 +27,4 @@ mod sums;
 
 pub use distribution::Distribution;
 pub use estimate::{Bounded, Estimate};
-pub use percent::further;
-pub use percent::{NotAPercent, Percent, Percentiles};
+pub use percent::{NotAPercent, Percent, Percentiles, further};

@@ -257,7 +257,7 @@ impl Sweep {
             let is_taken = self.cells[..index].iter().any(|(other, _)| other.directory() == name);
             let why = match name {
                 _ if is_taken => "names two cells; each must have its own values or name",
-                "" => "names no directory; choose another name",
+                "" => "does not name a directory; choose another name",
                 _ if RESERVED.contains(&name) || name.starts_with(['.', '-']) => {
                     "is not available as the name of a cell; choose another name"
                 }

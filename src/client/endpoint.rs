@@ -44,13 +44,11 @@ use base::units::Nanos;
 
 use crate::record::{RequestError, ResponseBody};
 
-pub use chat_messages::ChatMessages;
-pub use chat_messages::chat_messages;
+pub use chat_messages::{ChatMessages, chat_messages};
 pub use config::{Config, VideoJobs};
 pub use error::{ContextOverflow, http_error};
 pub use fit::check;
-pub use parsed::ParsedResponse;
-pub use parsed::{ContentPiece, choices};
+pub use parsed::{ContentPiece, ParsedResponse, choices};
 pub use requested_tokens::requested_output_tokens;
 pub use tool_calls::ToolCalls;
 pub use traits::EndpointTraits;

@@ -37,14 +37,11 @@ use tokio::sync::{oneshot, watch};
 pub use dial::Dial;
 pub use enough::Enough;
 pub use listener::PhaseListener;
-pub use progress::Counters;
-pub use progress::{CpuShares, Progress};
-pub use queue::has_shared_payload;
-pub use queue::{QueueStats, RecordQueue};
+pub use progress::{Counters, CpuShares, Progress};
+pub use queue::{QueueStats, RecordQueue, has_shared_payload};
 pub use request::RequestBuilder;
 pub use targets::Targets;
-pub use workload::Workload;
-pub use workload::{OwnConversations, TenantRequests};
+pub use workload::{OwnConversations, TenantRequests, Workload};
 
 use base::interrupt::Interrupt;
 use base::units::{Clock, Nanos};

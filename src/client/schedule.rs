@@ -20,11 +20,9 @@ mod tenants;
 pub mod tree;
 mod users;
 
-pub use adaptive::{Adaptive, AdaptiveEnd, Control, Stage, StepPolicy};
-pub use adaptive::{Controller, Finding};
+pub use adaptive::{Adaptive, AdaptiveEnd, Control, Controller, Finding, Stage, StepPolicy};
 pub use agentic::{LaneLoad, ReplayStats};
-pub use arrivals::Arrivals;
-pub use arrivals::weibull_shape;
+pub use arrivals::{Arrivals, weibull_shape};
 pub use budget::Budget;
 pub(crate) use cancellation::Cancellations;
 pub use check::{MAX_CONCURRENCY, check_rate};
@@ -33,12 +31,10 @@ pub use limit::Line;
 pub use plan::{Arrival, Schedule};
 pub use rate::RateCurve;
 pub use rate_series::parse_rate_series;
-pub use replay::settle;
-pub use replay::{settle_dataset, settle_phases};
+pub use replay::{settle, settle_dataset, settle_phases};
 pub use shard::Shard;
 pub use start_at::start_at;
-pub use tenants::Apportionment;
-pub use tenants::Tenant;
+pub use tenants::{Apportionment, Tenant};
 pub use tree::Hold;
 pub use users::Users;
 

@@ -12,16 +12,14 @@ mod timing;
 mod triton;
 mod vllm;
 
-pub use self::declaration::SeriesKind;
 pub use self::declaration::{
-    Count, Hidden, InServer, PrefixCounters, Quantity, Role, ServerFamily, Speculation, Statistic,
-    Time, Times, Watched, gauge, seconds,
+    Count, Hidden, InServer, PrefixCounters, Quantity, Role, SeriesKind, ServerFamily, Speculation,
+    Statistic, Time, Times, Watched, gauge, seconds,
 };
 
-pub use self::timing::ServerTiming;
 pub(crate) use self::timing::TENSORRT_LLM_EVENT;
 pub use self::timing::{
-    CachedTokens, Drafted, MEMBERS, Member, Object, Stages, TimingMode, reports,
+    CachedTokens, Drafted, MEMBERS, Member, Object, ServerTiming, Stages, TimingMode, reports,
 };
 
 /// The known families, in the order of their tables. Those that run in the server of another family

@@ -32,17 +32,14 @@ mod traced_io;
 
 pub use client::Client;
 pub use connector::Connector;
-pub use exchange::{EventWatch, Exchange};
-pub use exchange::{Notifications, OutgoingRequest, RequestHeaders};
+pub use exchange::{EventWatch, Exchange, Notifications, OutgoingRequest, RequestHeaders};
 pub(crate) use ping::Ping;
 pub use pool::SessionConnection;
-pub use proxy::Proxies;
-pub use proxy::ProxyError;
+pub use proxy::{Proxies, ProxyError};
 pub use socket::SocketOptions;
 pub use sse::SseDecoder;
 pub use target::Target;
-pub use tls::TlsError;
-pub use tls::TlsOptions;
+pub use tls::{TlsError, TlsOptions};
 pub(crate) use traced_io::slept_until;
 
 use base::setting::named;

@@ -44,29 +44,26 @@ use std::sync::Arc;
 
 use base::units::Nanos;
 
-pub use self::account::SentCounter;
-pub use self::account::{Account, Conversations, LeftOut, Pool, Sent};
+pub use self::account::{Account, Conversations, LeftOut, Pool, Sent, SentCounter};
 pub use self::cache_bust::CacheBust;
 pub use self::corpus::Corpus;
-pub use self::dialog::Message;
-pub use self::dialog::Prompt;
+pub use self::dialog::{Message, Prompt};
 pub use self::error::DatasetError;
-pub use self::file::FileFormat;
 pub use self::file::{
-    Sessions, TraceAnalysis, Tree, analyze as analyze_trace, inline, read_recorded,
+    FileFormat, Sessions, TraceAnalysis, Tree, analyze as analyze_trace, inline, read_recorded,
 };
 pub use self::finish::conversation_id;
 pub use self::forks::Inherited;
 pub use self::growth::Grown;
 pub use self::hub::{HubDataset, PUBLIC, Public};
-pub use self::lengths::LengthPreset;
-pub use self::lengths::{Length, RandomRange, RangeStyle, RecordedLengths, SequenceDistribution};
+pub use self::lengths::{
+    Length, LengthPreset, RandomRange, RangeStyle, RecordedLengths, SequenceDistribution,
+};
 pub use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape, Inline, MAX_FILE_BYTES,
-    MAX_TOTAL_BYTES, PictureSampling, Pictures, Scene, SoundCodec, VideoClip, VideoFormat,
-    VideoSound,
+    MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds, PictureSampling, Pictures, Scene, SoundCodec,
+    VideoClip, VideoFormat, VideoSound, audio_seconds,
 };
-pub use self::media::{Media, MediaContent, MediaKinds, audio_seconds};
 pub use self::parts::Part;
 pub use self::payload::{prompt_bytes, tokens_sent};
 pub use self::sampler::Sampler;

@@ -22,8 +22,7 @@ use serde::{Deserialize, Serialize};
 use base::setting::{self, Named as _, named};
 
 pub use adaptive::AdaptivePath;
-pub use certainty::Basis;
-pub use certainty::bases;
+pub use certainty::{Basis, bases};
 pub use compare::Comparison;
 pub use evaluate::{Facts, Judged, JudgedRun, Reading, judge};
 pub use gate::{Gate, GateError, RelativeGate};

@@ -41,16 +41,12 @@ pub mod timeline;
 
 pub mod fixture;
 
-pub use accumulate::{Accumulator, LongRun};
-pub use accumulate::{Extent, PhaseTotals, RowTotals};
+pub use accumulate::{Accumulator, Extent, LongRun, PhaseTotals, RowTotals};
 pub use agent::{AgentCall, AgentTotals};
 pub use error::MetricsError;
-pub use health::Verdict;
-pub use health::{ClientHealth, Health, LoadReport};
-pub use measure::CountChat;
-pub use measure::{CountTokens, Measurer};
-pub use metric::ValueType;
-pub use metric::{ConsoleGroup, Metric, MetricFlags};
+pub use health::{ClientHealth, Health, LoadReport, Verdict};
+pub use measure::{CountChat, CountTokens, Measurer};
+pub use metric::{ConsoleGroup, Metric, MetricFlags, ValueType};
 pub use objective::parse_objectives;
 pub use registry::Registry;
 pub use slices::Slices;

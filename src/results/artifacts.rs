@@ -47,8 +47,7 @@ mod timeslices;
 mod trace;
 mod whole;
 
-pub use claim::newest;
-pub use claim::{Claim, Wanted};
+pub use claim::{Claim, Wanted, newest};
 pub use config::{Config, ExportLevel};
 pub(crate) use entry::with_header;
 pub use error::{ArtifactError, WriteFailure};

@@ -49,8 +49,7 @@ use measure::server_metrics::report::ServerMetrics;
 use measure::server_metrics::time_breakdown::time_breakdown;
 use telemetry::TelemetryReport;
 
-pub use agreement::ClockSpread;
-pub use agreement::{Agreement, ClockOffset};
+pub use agreement::{Agreement, ClockOffset, ClockSpread};
 pub use provenance::Provenance;
 use setup::Setup;
 

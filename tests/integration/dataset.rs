@@ -425,7 +425,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
     let directory_error = load(&from_file(directory.path(), None)).unwrap_err().to_string();
     assert!(
         directory_error.ends_with(
-            "contains no usable conversation: the directory has no .jsonl or .json file"
+            "contains no usable conversation: the directory does not contain a .jsonl or .json file"
         ),
         "{directory_error}"
     );

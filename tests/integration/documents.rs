@@ -377,19 +377,6 @@ fn every_variable_of_a_run_is_documented() {
     }
 }
 
-/// The crates below `src`, each of which depends only on those before it.
-const CRATES: [&str; 9] = [
-    "base",
-    "otlp",
-    "tokens",
-    "mock-server",
-    "dataset",
-    "client",
-    "measure",
-    "telemetry",
-    "results",
-];
-
 #[test]
 fn the_architecture_has_the_modules_in_their_order() {
     let page = page_at("docs/architecture.md");
@@ -405,15 +392,16 @@ fn the_architecture_has_the_modules_in_their_order() {
         read(&format!("src/{library}")).lines().filter_map(name).collect()
     };
     let mut modules = Vec::new();
-    for room in CRATES {
-        let prefix = room.replace('-', "_");
-        match room {
+    let manifest = read("Cargo.toml");
+    let crates = manifest.split_once("default-members = [").unwrap().1.split_once(']').unwrap().0;
+    for name in crates.split(['"', ',']).filter_map(|member| member.strip_prefix("src/")) {
+        let prefix = name.replace('-', "_");
+        if ["otlp", "mock-server", "dataset", "telemetry"].contains(&name) {
             // These are a module each.
-            "otlp" | "mock-server" | "dataset" | "telemetry" => modules.push(prefix),
-            _ => {
-                let inside = modules_of(&format!("{room}/lib.rs"));
-                modules.extend(inside.into_iter().map(|module| format!("{prefix}::{module}")));
-            }
+            modules.push(prefix);
+        } else {
+            let inside = modules_of(&format!("{name}/lib.rs"));
+            modules.extend(inside.into_iter().map(|module| format!("{prefix}::{module}")));
         }
     }
     modules.extend(modules_of("lib.rs"));

@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 
 use super::percent::further;
 use super::{Distribution, Percent, Percentiles};
-pub use ranks::key;
-pub use ranks::{Extent, at_ranks};
+pub use ranks::{Extent, at_ranks, key};
 
 /// Computes statistics of `values`, which is called several times; `None` if there are none. `std`
 /// is the population's.

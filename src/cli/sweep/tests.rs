@@ -115,7 +115,7 @@ fn scenarios_set_any_flag_of_a_run() {
         (vec!["a: isl=1", "b: api-key=hunter2"], "--api-key has a secret"),
         (vec!["a: isl=1", "b: header='Authorization: hunter2'"], "--header has a secret"),
         (vec!["logs: isl=1", "b: isl=2"], "not available"),
-        (vec!["..: isl=1", "b: isl=2"], "names no directory"),
+        (vec!["..: isl=1", "b: isl=2"], "does not name a directory"),
     ] {
         let flags: Vec<&str> = scenarios.iter().flat_map(|it| ["--variant", *it]).collect();
         let refused = refusal(&flags);

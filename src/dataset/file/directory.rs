@@ -74,7 +74,7 @@ fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
         return match files(directory, JSON, false)?.first() {
             Some(document) if !has_spans(document)? => Ok(FileFormat::WekaTrace),
             None if of_otel(directory)?.is_empty() => {
-                let note = format!(": the directory has no .{JSONL} or .{JSON} file");
+                let note = format!(": the directory does not contain a .{JSONL} or .{JSON} file");
                 Err(DatasetError::Empty { path: directory.to_owned(), note })
             }
             Some(_) | None => Ok(FileFormat::Otel),
@@ -391,6 +391,9 @@ mod tests {
         let refused = load(&[("a.jsonl", "{}")], format).unwrap_err().to_string();
         assert!(refused.contains("mooncake_trace is read from a file"), "{refused}");
         let empty = load(&[("data", "{}")], None).unwrap_err().to_string();
-        assert!(empty.ends_with(": the directory has no .jsonl or .json file"), "{empty}");
+        assert!(
+            empty.ends_with(": the directory does not contain a .jsonl or .json file"),
+            "{empty}"
+        );
     }
 }

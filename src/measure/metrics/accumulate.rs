@@ -23,8 +23,7 @@ use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Gaps, OverTime, Timeline};
 
-pub use rates::Extent;
-pub use rates::LongRun;
+pub use rates::{Extent, LongRun};
 use scope::{Scope, Shape, Shapes};
 pub use totals::{PhaseTotals, RowTotals};
 

@@ -20,12 +20,9 @@ use super::registry::Registry;
 use super::tag::{self, MetricTag};
 
 pub use levels::Levels;
-pub use phases::asked_rate;
-pub use phases::{PhaseResult, PhaseTimes, Recovery};
-pub use tenants::Tenants;
-pub use tenants::{Entitled, Tenant};
-pub use workers::Workers;
-pub use workers::{MeanLatency, Pace, Worker};
+pub use phases::{PhaseResult, PhaseTimes, Recovery, asked_rate};
+pub use tenants::{Entitled, Tenant, Tenants};
+pub use workers::{MeanLatency, Pace, Worker, Workers};
 
 /// Maximum number of groups; requests with further names are in the group [`OTHER`].
 const MAX_GROUPS: usize = 64;

@@ -8,6 +8,7 @@ mod types;
 
 use std::marker::PhantomData;
 
+use schemars::{Schema, SchemaGenerator};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -38,8 +39,6 @@ pub struct Field {
     pub uses: Uses,
     /// Returns its value.
     pub value: for<'r> fn(&Row<'r>) -> FieldValue<'r>,
-    /// Returns the schema of its values.
-    pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
 
 /// The uses of a field.
@@ -130,7 +129,7 @@ const fn field<T: FieldType<'static>>(
     _: fn(&Row<'static>) -> T,
     value: for<'r> fn(&Row<'r>) -> FieldValue<'r>,
 ) -> Field {
-    Field { name, doc, form: T::FORM, is_required: T::IS_REQUIRED, uses, value, schema: T::schema }
+    Field { name, doc, form: T::FORM, is_required: T::IS_REQUIRED, uses, value }
 }
 
 /// Declares the fields, in the order of lines: documentation, name, type, uses, and the value for a
@@ -144,6 +143,12 @@ macro_rules! fields {
                 let _ = $row;
                 $value
             })*
+
+            /// Returns the schema of the values of each of [`FIELDS`], in the same order. It is apart from
+            /// them, so that the program does not contain it.
+            pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+                vec![$(<$type as FieldType<$r>>::schema(generator)),*]
+            }
         }
 
         /// The fields.

@@ -23,16 +23,15 @@ mod throughput;
 mod verdict;
 
 pub use self::bounds::{Bound, ErrorBounds, MetricBounds};
-pub use self::client_health::ClientBounds;
-pub use self::client_health::{ClientHealth, Cpu, Queue, Reads, Reason, TimeStatistics, Verdict};
+pub use self::client_health::{
+    ClientBounds, ClientHealth, Cpu, Queue, Reads, Reason, TimeStatistics, Verdict,
+};
 pub use self::collect::Health;
 pub use self::errors::{ArrivalErrors, ClientErrors};
 pub use self::host::{Frequency, HostActivity};
 pub use self::load::LoadReport;
-pub use self::load_health::LoadHealth;
-pub use self::load_health::LoadVerdict;
+pub use self::load_health::{LoadHealth, LoadVerdict};
 pub use self::load_times::LoadTimes;
-pub use self::selfcheck::Machine;
-pub use self::selfcheck::{Limits, SelfCheck};
+pub use self::selfcheck::{Limits, Machine, SelfCheck};
 pub use self::throughput::RateBounds;
 pub use self::verdict::reasons_by_example;

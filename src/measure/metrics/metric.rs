@@ -17,8 +17,7 @@ pub use base::statistics::{Distribution, Percent};
 pub use flags::{ConsoleGroup, MetricFlags};
 pub use settings::{LatencyFrom, Objective, Settings};
 pub use stats::{MetricResult, Statistic, Stats};
-pub use values::Facts;
-pub use values::{MeasuredRecord, Observation, RecordValues, Value};
+pub use values::{Facts, MeasuredRecord, Observation, RecordValues, Value};
 
 /// How a metric depends on the duration of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,8 +15,7 @@ use super::conservation::Comparison;
 use super::store::{Labels, Store};
 use crate::metrics::breakdown::PhaseTimes;
 
-pub use build::build;
-pub use build::keys;
+pub use build::{build, keys};
 pub(super) use build::{median_interval_ns, median_update_interval_ns, update_times};
 
 /// The server metrics of a run, as files and console need them.

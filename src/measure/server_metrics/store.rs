@@ -19,8 +19,7 @@ use super::report::{PhaseWindow, Windows};
 use super::scrape::FetchTimes;
 use super::snapshot::{Family, Point, Snapshot, Value};
 use super::span::{LateCounts, Span};
-pub use columns::Values;
-pub use columns::{Column, HistogramColumns, SummaryColumns, bound};
+pub use columns::{Column, HistogramColumns, SummaryColumns, Values, bound};
 use room::Room;
 pub use room::{Limits, MAX_VALUE_BYTES};
 

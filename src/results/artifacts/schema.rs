@@ -8,7 +8,7 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use measure::metrics::fields::FIELDS;
+use measure::metrics::fields::{FIELDS, Row};
 use measure::metrics::{Metric, Registry};
 
 use super::aggregate::{Aggregate, Collated};
@@ -40,8 +40,8 @@ pub(super) fn by_tag<T: JsonSchema>(
 pub(super) fn of_fields(generator: &mut SchemaGenerator) -> Schema {
     let fields = || FIELDS.iter().filter(|field| field.uses.in_lines);
     let mut members = Map::new();
-    for field in fields() {
-        let mut member = (field.schema)(generator);
+    let all = FIELDS.iter().zip(Row::schemas(generator));
+    for (field, mut member) in all.filter(|(field, _)| field.uses.in_lines) {
         let lines: Vec<&str> = field.doc.lines().map(str::trim).collect();
         member.insert("description".to_owned(), lines.join("\n").into());
         members.insert(field.name.to_owned(), member.to_value());

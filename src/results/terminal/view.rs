@@ -352,5 +352,5 @@ fn leave_before_panics() {
 }
 
 #[cfg(test)]
-#[cfg(not(any(not(target_os = "linux"), feature = "portable")))]
+#[cfg(target_os = "linux")]
 mod tests;
