@@ -1,9 +1,9 @@
 //! Any body is content or an error, and so is the value at any path in it.
 #![no_main]
 
+use base::units::Nanos;
 use client::endpoint::{Config, EndpointType, build, chat_messages};
 use client::record::{ResponseBody, SseEvent};
-use base::units::Nanos;
 use libfuzzer_sys::fuzz_target;
 
 // The first line is the path, the rest is the body.

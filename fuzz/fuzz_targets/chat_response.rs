@@ -2,9 +2,9 @@
 //! first event alone determines whether it has content.
 #![no_main]
 
+use base::units::Nanos;
 use client::endpoint::{Config, EndpointType, build};
 use client::record::{ResponseBody, SseEvent};
-use base::units::Nanos;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (bool, u8, Vec<u8>)| {

@@ -5,13 +5,13 @@
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
-use dataset::{Config, Dataset, FileFormat, Source, Synthesis, TraceSettings};
-use client::endpoint::{self, EndpointType};
 use base::environment::Environment;
-use tokens::hub::Hub;
-use tokens::tokenizer::TokenCounter;
+use client::endpoint::{self, EndpointType};
+use dataset::{Config, Dataset, FileFormat, Source, Synthesis, TraceSettings};
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
+use tokens::hub::Hub;
+use tokens::tokenizer::TokenCounter;
 
 static COUNTER: LazyLock<TokenCounter> = LazyLock::new(TokenCounter::builtin);
 static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unwrap());

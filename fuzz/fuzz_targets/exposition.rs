@@ -2,13 +2,13 @@
 //! formatted, stored and summarized.
 #![no_main]
 
+use base::units::Nanos;
+use libfuzzer_sys::fuzz_target;
 use measure::server_metrics::FetchTimes;
 use measure::server_metrics::exposition::{Exposition, Format};
 use measure::server_metrics::report::{self, Window, Windows};
 use measure::server_metrics::snapshot::Snapshot;
 use measure::server_metrics::store::Store;
-use base::units::Nanos;
-use libfuzzer_sys::fuzz_target;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,8 +1,8 @@
 //! Any `--gate`, absolute or relative, is rejected, or its text describes the same gate again.
 #![no_main]
 
-use measure::judge::{Gate, RelativeGate};
 use libfuzzer_sys::fuzz_target;
+use measure::judge::{Gate, RelativeGate};
 
 fuzz_target!(|text: &str| {
     if let Ok(gate) = text.parse::<Gate>() {

@@ -1,8 +1,8 @@
 //! Any text is a file of fields of DCGM, of which each line is read or has an error.
 #![no_main]
 
-use measure::gpu::fields::Fields;
 use libfuzzer_sys::fuzz_target;
+use measure::gpu::fields::Fields;
 
 fuzz_target!(|text: &str| {
     let errors = Fields::default().extend(text);

@@ -2,8 +2,8 @@
 //! formatted and parsed again.
 #![no_main]
 
-use mock_server::{Jitter, Script, parse_duration};
 use libfuzzer_sys::fuzz_target;
+use mock_server::{Jitter, Script, parse_duration};
 
 fuzz_target!(|text: &str| {
     if let Ok(rule) = Script::parse_fault(text) {

@@ -4,8 +4,8 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use results::artifacts::rebuild;
 use libfuzzer_sys::fuzz_target;
+use results::artifacts::rebuild;
 use tempfile::TempDir;
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {

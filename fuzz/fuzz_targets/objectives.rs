@@ -1,8 +1,8 @@
 //! Any `--goodput` is rejected, or names each metric once with a finite limit.
 #![no_main]
 
-use measure::metrics::parse_objectives;
 use libfuzzer_sys::fuzz_target;
+use measure::metrics::parse_objectives;
 
 fuzz_target!(|text: &str| {
     if let Ok(objectives) = parse_objectives(text) {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use base::environment::Environment;
-use telemetry::check_configuration_file;
 use libfuzzer_sys::fuzz_target;
+use telemetry::check_configuration_file;
 
 fuzz_target!(|text: &str| {
     let lookup = |name: &str| (name == "A").then(|| "${B}: [1".to_owned());

@@ -5,9 +5,9 @@
 use std::fs;
 use std::sync::LazyLock;
 
+use libfuzzer_sys::fuzz_target;
 use results::artifacts::rebuild;
 use results::console::{self, Style};
-use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());

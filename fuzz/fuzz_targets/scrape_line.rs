@@ -5,11 +5,11 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use results::artifacts::rebuild;
-use results::artifacts::server_metrics::{ScrapeLineReader, ScrapeLines};
+use libfuzzer_sys::fuzz_target;
 use measure::server_metrics::exposition::Exposition;
 use measure::server_metrics::{Endpoint, Scrape};
-use libfuzzer_sys::fuzz_target;
+use results::artifacts::rebuild;
+use results::artifacts::server_metrics::{ScrapeLineReader, ScrapeLines};
 use tempfile::TempDir;
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {

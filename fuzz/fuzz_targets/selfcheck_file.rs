@@ -6,8 +6,8 @@ use std::fs;
 use std::sync::LazyLock;
 
 use aiperf::config::selfcheck;
-use measure::metrics::health::Machine;
 use libfuzzer_sys::fuzz_target;
+use measure::metrics::health::Machine;
 use tempfile::NamedTempFile;
 
 static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unwrap());

@@ -6,16 +6,16 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use results::artifacts::rebuild;
-use results::artifacts::server_metrics::{JsonLayout, ScrapeLines};
+use base::units::Nanos;
 use client::schedule::PhaseKind;
+use libfuzzer_sys::fuzz_target;
 use measure::server_metrics::exposition::{Exposition, Format};
 use measure::server_metrics::report::{ServerMetricsReport, build};
 use measure::server_metrics::snapshot::Snapshot;
 use measure::server_metrics::store::Store;
 use measure::server_metrics::{Endpoint, FetchTimes, PhaseMark, Scrape};
-use base::units::Nanos;
-use libfuzzer_sys::fuzz_target;
+use results::artifacts::rebuild;
+use results::artifacts::server_metrics::{JsonLayout, ScrapeLines};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -1,9 +1,9 @@
 //! However a body is split into reads, it has the same events, in order and within its length.
 #![no_main]
 
+use base::units::Nanos;
 use client::record::SseEvent;
 use client::transport::SseDecoder;
-use base::units::Nanos;
 use libfuzzer_sys::fuzz_target;
 
 fn events(body: &[u8], ends: impl Iterator<Item = usize>) -> Vec<SseEvent> {

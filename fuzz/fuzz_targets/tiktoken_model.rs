@@ -6,9 +6,9 @@ use std::fs;
 use std::sync::LazyLock;
 
 use base::environment::Environment;
-use tokens::tokenizer::{Source, TokenCounter};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
+use tokens::tokenizer::{Source, TokenCounter};
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
 
@@ -32,7 +32,11 @@ fuzz_target!(|input: (bool, &[u8], bool, &str, &str)| {
         if config.is_empty() { "{}" } else { config }
     );
     fs::write(DIRECTORY.path().join("tiktoken.model"), model).unwrap();
-    fs::write(DIRECTORY.path().join("tokenizer_config.json"), if is_kimi { &*kimi } else { config }).unwrap();
+    fs::write(
+        DIRECTORY.path().join("tokenizer_config.json"),
+        if is_kimi { &*kimi } else { config },
+    )
+    .unwrap();
     let source = Source::Path(DIRECTORY.path().to_owned());
     if let Ok(counter) = TokenCounter::load(&source, Environment::new(&|_| None)) {
         assert!(counter.count(text) <= text.len() as u64);

@@ -4,9 +4,9 @@
 use std::sync::LazyLock;
 
 use base::environment::Environment;
-use tokens::tokenizer::{self, Source};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
+use tokens::tokenizer::{self, Source};
 
 static CACHE: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
 

@@ -2,8 +2,8 @@
 //! parsed again.
 #![no_main]
 
-use telemetry::TraceSample;
 use libfuzzer_sys::fuzz_target;
+use telemetry::TraceSample;
 
 fuzz_target!(|text: &str| {
     if let Ok(sample) = text.parse::<TraceSample>() {

@@ -2,7 +2,7 @@
 //!
 //! `linux` calls Linux; `portable` replaces it on other systems, and documents what is
 //! missing there. Both export the same names, and no other module depends on which of them
-//! is compiled. The feature `portable` selects the replacement on Linux, for tests.
+//! is compiled. The tests run with both.
 
 pub mod child;
 pub mod exhaustion;
@@ -12,14 +12,14 @@ pub mod receive;
 pub mod replace;
 pub mod socket;
 
-#[cfg(not(any(not(target_os = "linux"), feature = "portable")))]
+#[cfg(target_os = "linux")]
 mod linux;
-#[cfg(not(any(not(target_os = "linux"), feature = "portable")))]
+#[cfg(target_os = "linux")]
 use linux as system;
 
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+#[cfg(not(target_os = "linux"))]
 mod portable;
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+#[cfg(not(target_os = "linux"))]
 use portable as system;
 
 pub use system::{
@@ -38,3 +38,22 @@ pub enum Background {
 
 #[cfg(test)]
 mod tests;
+
+/// This module with the replacement.
+#[cfg(all(test, target_os = "linux"))]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the tests do not use all of it")]
+#[path = "platform"]
+mod elsewhere {
+    mod child;
+    mod exhaustion;
+    mod machine;
+    mod portable;
+    mod receive;
+    mod replace;
+    mod socket;
+    mod tests;
+
+    use super::Background;
+    use portable as system;
+    use system::{alarm, clock, cores, files, host, limits, process, signals, terminal};
+}

@@ -3,11 +3,11 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
 use base::environment::Environment;
+use dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
+use tempfile::NamedTempFile;
 use tokens::hub::Hub;
 use tokens::tokenizer::TokenCounter;
-use tempfile::NamedTempFile;
 
 static COUNTER: LazyLock<TokenCounter> = LazyLock::new(TokenCounter::builtin);
 static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unwrap());

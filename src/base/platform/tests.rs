@@ -157,7 +157,7 @@ fn the_machine_has_names() {
 }
 
 #[test]
-fn a_exhausted_by_the_machines_is_told_from_a_peers_refusal() {
+fn an_exhausted_machine_is_told_from_a_peer_that_refuses() {
     let exhausted = |code| Exhausted::from_error(&io::Error::from_raw_os_error(code));
     assert_eq!(exhausted(24), Some(Exhausted::Descriptors));
     assert_eq!(exhausted(23), Some(Exhausted::SystemDescriptors));

@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 
 /// A timer of the kernel (timerfd).
 #[derive(Debug)]
-pub(crate) struct Alarm(AsyncFd<OwnedFd>);
+pub struct Alarm(AsyncFd<OwnedFd>);
 
 impl Alarm {
     /// Creates an alarm that is not set, within the runtime of the thread.
@@ -19,14 +19,14 @@ impl Alarm {
         deprecated,
         reason = "its successor is unsafe to call; an OwnedFd keeps its descriptor as long as needed"
     )]
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self(AsyncFd::new(timer)?))
     }
 
     /// Sets the only time at which it rings, in nanoseconds of the monotonic clock.
-    pub(crate) fn set(&self, at_ns: u64) {
+    pub fn set(&self, at_ns: u64) {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         // Zero disarms a timerfd.
         let at_ns = at_ns.max(1);
@@ -41,7 +41,7 @@ impl Alarm {
     }
 
     /// Waits until it has rung.
-    pub(crate) async fn rings(&self) -> io::Result<()> {
+    pub async fn rings(&self) -> io::Result<()> {
         // Setting it again makes it unreadable, so nothing has to be read.
         self.0.readable().await?.clear_ready();
         Ok(())

@@ -16,7 +16,7 @@ use super::clock::monotonic_ns;
 
 /// Returns whether it is a character or block device.
 #[must_use]
-pub(crate) fn is_device(kind: FileType) -> bool {
+pub fn is_device(kind: FileType) -> bool {
     kind.is_char_device() || kind.is_block_device()
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn is_device(kind: FileType) -> bool {
 /// which would otherwise be accessible only to the user.
 #[must_use]
 #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
-pub(crate) fn ordinary_permissions() -> Option<Permissions> {
+pub fn ordinary_permissions() -> Option<Permissions> {
     Some(Permissions::from_mode(0o666))
 }
 
@@ -47,11 +47,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A device, a pipe or the target of a link, open for writing. Its writes do not wait for a reader
 /// for ever.
 #[derive(Debug)]
-pub(crate) struct InPlace(File);
+pub struct InPlace(File);
 
 impl InPlace {
     /// Fails if `path` cannot be written. Does not open it, since a reader would notice.
-    pub(crate) fn check(path: &Path) -> io::Result<()> {
+    pub fn check(path: &Path) -> io::Result<()> {
         match access(path, Access::WRITE_OK) {
             // A link to a file that does not exist yet.
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -60,7 +60,7 @@ impl InPlace {
     }
 
     /// Opens `path`, and waits until a pipe has a reader.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
         let mut options = File::options();
         options.write(true).truncate(true).create(!path.exists()).custom_flags(flags);

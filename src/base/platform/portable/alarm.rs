@@ -11,7 +11,7 @@ use crate::lock::Lock;
 
 /// A timer of the runtime.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm {
+pub struct Alarm {
     set_to: Lock<Option<u64>>,
     changed: Notify,
 }
@@ -29,7 +29,7 @@ impl Alarm {
     }
 
     /// Waits until it has rung.
-    pub(crate) async fn rings(&self) -> io::Result<()> {
+    pub async fn rings(&self) -> io::Result<()> {
         loop {
             let at_ns = *self.set_to.lock();
             tokio::select! {

@@ -8,13 +8,13 @@ use crate::lock::Lock;
 
 /// Returns false: devices are not distinguished from pipes.
 #[must_use]
-pub(crate) fn is_device(_kind: FileType) -> bool {
+pub fn is_device(_kind: FileType) -> bool {
     false
 }
 
 /// Returns nothing: temporary files have the default permissions.
 #[must_use]
-pub(crate) const fn ordinary_permissions() -> Option<Permissions> {
+pub const fn ordinary_permissions() -> Option<Permissions> {
     None
 }
 
@@ -31,7 +31,7 @@ pub fn link(target: &Path, path: &Path) -> io::Result<()> {
 
 /// A device, a pipe or the target of a link, open for writing.
 #[derive(Debug)]
-pub(crate) struct InPlace(File);
+pub struct InPlace(File);
 
 impl InPlace {
     /// Fails if `path` cannot be written.

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitStatus;
 
-use crate::platform::exhaustion::Exhausted;
+use super::super::exhaustion::Exhausted;
 
 /// Has no effect.
 pub const fn without_core_dump() {}
@@ -40,7 +40,7 @@ pub const fn memory_bytes() -> Option<u64> {
 
 /// See [`Exhausted::from_error`]. The numbers are the same on every Unix.
 #[must_use]
-pub(crate) fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
+pub fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     match error.raw_os_error() {

@@ -1,6 +1,6 @@
 //! The machine, of which nothing is known.
 
-use crate::platform::machine::{Counters, Ends, Queues, Scaling};
+use super::super::machine::{Counters, Ends, Queues, Scaling};
 
 /// This machine.
 #[derive(Debug, Clone)]

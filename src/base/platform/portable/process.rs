@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::process::{Child, Command};
 
-use crate::platform::Background;
+use super::super::Background;
 
 /// Has no effect: threads keep their priority, and may delay the measurement.
 pub const fn yield_to_measurement(_work: Background) {}

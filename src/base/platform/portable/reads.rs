@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::net::TcpStream;
 
-use crate::platform::receive::Received;
+use super::super::receive::Received;
 
 /// Does nothing, since timestamps are not supported.
 pub const fn keep_stamping() {}
