@@ -71,5 +71,5 @@ DYNAMO_SHARED = ["--concurrency", "4", "--request-count", "150", "--warmup-reque
 MOCK_SHARED = [*CHAT, "--request-rate", "30", "--request-count", "180",
                "--warmup-request-count", "10"]  # fmt: skip
 
-# Long enough for a Collector to be killed and restarted during the run, after a wait of up to 30 s.
-INTERRUPTED = ["--request-rate", "12", "--request-count", "420", "--arrival-pattern", "constant"]
+# Long enough for a Collector to be killed and restarted during the run, once Prometheus has data of it.
+INTERRUPTED = ["--request-rate", "12", "--request-count", "300", "--arrival-pattern", "constant"]

@@ -218,7 +218,7 @@ class Stack:
         report.holds("Prometheus has what arrived before", part, f"0 < {arrived:g} < {requests}")
 
     def begin_interrupted(self, name):
-        """Starts a run of thirty-five seconds, and kills the Collector once Prometheus has data of
+        """Starts a run of twenty-five seconds, and kills the Collector once Prometheus has data of
         the run."""
         known = self._runs_known()
         run = self.begin(name, self.dynamo, [*DYNAMO, *INTERRUPTED])
