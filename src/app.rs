@@ -79,7 +79,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             stderr::finish();
             outcome.exit_code()
         }
-        // The reader closed the pipe, as in `aiperf metrics | head`.
+        // The reader closed the pipe, as in `aiperf list metrics | head`.
         Err(error) if is_broken_pipe(&error) => Outcome::Done.exit_code(),
         Err(error) => {
             let hint = if lacks_threads(&error) { NO_THREADS } else { "" };

@@ -85,6 +85,7 @@ use error::explain;
 pub use explain::Explain;
 pub(crate) use explain::flags;
 pub use generated::ManPage;
+use list::Listed;
 pub use list::{List, Show};
 pub use mock::Demo;
 pub use plot::Plot;
@@ -191,38 +192,17 @@ enum Action {
     Capacity(Capacity),
     /// Draw charts of runs as PNG and SVG files
     Plot(Plot),
-    /// Show the lengths of a trace's requests, and how much its prompts share
-    AnalyzeTrace(analyze_trace::AnalyzeTraceArgs),
-    /// Write a trace or a dataset without its texts: lengths, times, and what prompts share
-    Anonymize(Anonymize),
-    /// Write a trace of generated sessions of agents
-    Synthesize(Synthesize),
-    /// Check a dataset file or a trace without starting a run
-    Validate(Validate),
+    /// Analyze, anonymize, generate, check or list datasets and traces
+    #[command(subcommand)]
+    Dataset(DatasetAction),
     /// Chat with a server, and show how fast each response is
     Chat(chat::ChatArgs),
-    /// List the runs in a directory, with their most important results
-    List(List),
+    /// List the runs in a directory; or the metrics, the scenarios, what is built in
+    List(list::ListArgs),
     /// Show the results of a run again
     Show(Show),
     /// Describe a metric, a warning or another name of the output, or what limits a run
     Explain(Explain),
-    /// List what is built in, by category
-    Plugins(plugins::PluginsArgs),
-    /// List every metric that aiperf computes
-    Metrics {
-        /// Print JSON instead of a table
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the public datasets that aiperf can download
-    Datasets {
-        /// Print JSON instead of a table
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the scenarios of others that aiperf can perform: what each sets, requires and forbids
-    Scenarios,
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for
@@ -232,12 +212,42 @@ enum Action {
     Man {
         /// Command whose page to print [default: aiperf itself]
         #[arg(conflicts_with = "dir")]
-        command: Option<String>,
+        command: Vec<String>,
         /// Write all pages to this directory instead of printing one
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
 }
+
+#[derive(Subcommand)]
+enum DatasetAction {
+    /// Show the lengths of a trace's requests, and how much its prompts share
+    Analyze(analyze_trace::AnalyzeTraceArgs),
+    /// Write a trace or a dataset without its texts: lengths, times, and what prompts share
+    Anonymize(Anonymize),
+    /// Write a trace of generated sessions of agents
+    Synthesize(Synthesize),
+    /// Check a dataset file or a trace without starting a run
+    Validate(validate::ValidateArgs),
+    /// List the public datasets that aiperf can download
+    List {
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Other names of commands in a group: AIPerf's, and those without the group.
+const GROUPED: [(&str, [&str; 2]); 8] = [
+    ("analyze-trace", ["dataset", "analyze"]),
+    ("anonymize", ["dataset", "anonymize"]),
+    ("synthesize", ["dataset", "synthesize"]),
+    ("validate", ["dataset", "validate"]),
+    ("datasets", ["dataset", "list"]),
+    ("metrics", ["list", "metrics"]),
+    ("scenarios", ["list", "scenarios"]),
+    ("plugins", ["list", "plugins"]),
+];
 
 #[derive(Subcommand)]
 enum ConfigAction {
@@ -270,7 +280,7 @@ pub fn parse_with(
     arguments: impl IntoIterator<Item = OsString>,
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
-    let arguments = of_url(arguments.into_iter().collect());
+    let arguments = of_url(grouped(arguments.into_iter().collect()));
     let command = command();
     let mut merged = config_file::merged(&arguments, &command, environment)?.arguments;
     let mut parsed = parse_merged(&merged, &command, &arguments, environment);
@@ -282,6 +292,16 @@ pub fn parse_with(
         });
     }
     parsed.map_err(|error| error.without_secrets_of(&merged))
+}
+
+/// Returns the arguments with the group of a command that is in one.
+fn grouped(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let of = |at: usize| arguments.get(at).and_then(|word| word.to_str());
+    let at = if matches!(of(1), Some("help" | "man")) { 2 } else { 1 };
+    if let Some((_, names)) = GROUPED.iter().find(|(other, _)| of(at) == Some(other)) {
+        arguments.splice(at..=at, names.map(OsString::from));
+    }
+    arguments
 }
 
 /// Returns the arguments of a run instead of `aiperf URL`. Its responses are streamed, unless flags say
@@ -475,28 +495,31 @@ fn parse_one(
             Command::Capacity { asked, run }
         }
         Action::Plot(plot) => Command::Plot(plot),
-        Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),
-        Action::Synthesize(asked) => Command::Synthesize(asked),
-        Action::Validate(asked) => Command::Validate(asked),
-        Action::Anonymize(asked) => Command::Anonymize(asked),
+        Action::Dataset(action) => match action {
+            DatasetAction::Analyze(flags) => Command::AnalyzeTrace(flags.into_config()),
+            DatasetAction::Anonymize(asked) => Command::Anonymize(asked),
+            DatasetAction::Synthesize(asked) => Command::Synthesize(asked),
+            DatasetAction::Validate(flags) => Command::Validate(flags.into_validate()?),
+            DatasetAction::List { json } => Command::Datasets { json },
+        },
         Action::Chat(flags) => match parse_with(flags.profile_arguments()?, environment)? {
             Command::Profile(benchmark) => Command::Chat(flags.into_chat(benchmark.config)),
             other => other,
         },
-        Action::List(asked) => Command::List(asked),
+        Action::List(asked) => match asked.what {
+            None => Command::List(asked.runs),
+            Some(Listed::Runs(runs)) => Command::List(runs),
+            Some(Listed::Metrics { json }) => Command::Metrics { json },
+            Some(Listed::Scenarios) => Command::Show(scenario::listing()),
+            Some(Listed::Plugins(category)) => Command::Show(category.listing()?),
+        },
         Action::Show(asked) => Command::ShowRun(asked),
         Action::Explain(asked) => Command::Explain(asked),
-        Action::Plugins(asked) => Command::Show(asked.listing()?),
-        Action::Metrics { json } => Command::Metrics { json },
-        Action::Datasets { json } => Command::Datasets { json },
-        Action::Scenarios => Command::Show(scenario::listing()),
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),
         Action::Man { dir: Some(directory), .. } => {
             Command::ManPages { pages: generated::man_pages()?, directory }
         }
-        Action::Man { command, dir: None } => {
-            Command::Show(generated::man_page(command.as_deref())?)
-        }
+        Action::Man { command, dir: None } => Command::Show(generated::man_page(&command)?),
     })
 }
 

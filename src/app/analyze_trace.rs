@@ -1,4 +1,4 @@
-//! `aiperf analyze-trace`: the lengths of a trace's requests, and what its prompts share.
+//! `aiperf dataset analyze`: the lengths of a trace's requests, and what its prompts share.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `aiperf anonymize`: a trace without its texts.
+//! `aiperf dataset anonymize`: a trace without its texts.
 
 use std::io::{self, BufWriter, Write};
 

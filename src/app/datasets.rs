@@ -18,7 +18,7 @@ pub(super) fn hub(ui: Ui) -> Hub {
     Hub::new(Environment::process()).watched(move |transfer| line.update(transfer))
 }
 
-/// The output of `aiperf datasets`: a table with a line for each public dataset.
+/// The output of `aiperf dataset list`: a table with a line for each public dataset.
 pub(super) fn table() -> String {
     let titles = ["NAME", "ROWS", "LICENCE", "CONTENT", "REPOSITORY"];
     let lines: Vec<[&str; 5]> = std::iter::once(titles).chain(PUBLIC.iter().map(cells)).collect();

@@ -55,7 +55,7 @@ const FLAG: &str = "flag";
 
 /// The kinds, in the order in which they are listed, and what lists all of a kind that has too many.
 const KINDS: [(&str, &str, Option<&str>); 7] = [
-    (METRIC, "Metrics", Some("`aiperf metrics`")),
+    (METRIC, "Metrics", Some("`aiperf list metrics`")),
     (WARNING, "Warnings", None),
     (REASON, "Reasons for doubt about the client", None),
     (CONCEPT, "Concepts and verdicts", None),

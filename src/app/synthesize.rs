@@ -1,4 +1,4 @@
-//! `aiperf synthesize`: writes a trace of generated sessions.
+//! `aiperf dataset synthesize`: writes a trace of generated sessions.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};

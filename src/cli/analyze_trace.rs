@@ -1,4 +1,4 @@
-//! The flags of `aiperf analyze-trace`.
+//! The flags of `aiperf dataset analyze`.
 
 #![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
 

@@ -1,4 +1,4 @@
-//! The arguments of `aiperf anonymize`.
+//! The arguments of `aiperf dataset anonymize`.
 
 use std::path::PathBuf;
 

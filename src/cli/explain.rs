@@ -38,7 +38,8 @@ pub(crate) fn flags() -> Vec<FlagHelp> {
     command.build();
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut helps: BTreeMap<String, Vec<Help>> = BTreeMap::new();
-    for of in command.get_subcommands() {
+    let groups = command.get_subcommands().flat_map(Command::get_subcommands);
+    for of in command.get_subcommands().chain(groups) {
         for flag in of.get_arguments().filter(|flag| !flag.is_hide_set()) {
             let Some(long) = flag.get_long().map(|long| format!("--{long}")) else { continue };
             names.entry(long.clone()).or_default().extend(other_names(flag));

@@ -29,18 +29,28 @@ pub(super) fn completions(shell: Shell) -> Result<String, CliError> {
 /// The pages of the program and of each command.
 pub(super) fn man_pages() -> Result<Vec<ManPage>, CliError> {
     let command = built();
-    [&command].into_iter().chain(command.get_subcommands()).map(page).collect()
+    let mut pages = vec![page(&command)?];
+    for command in command.get_subcommands() {
+        pages.push(page(command)?);
+        for of_group in command.get_subcommands() {
+            pages.push(page(of_group)?);
+        }
+    }
+    Ok(pages)
 }
 
-/// The page of the command `name`, or of the program without a name.
-pub(super) fn man_page(name: Option<&str>) -> Result<String, CliError> {
+/// The page of the command with these names, such as `dataset` and `validate`, or of the program
+/// without a name.
+pub(super) fn man_page(names: &[String]) -> Result<String, CliError> {
     let command = built();
-    let found = name.map_or(Some(&command), |name| command.find_subcommand(name));
-    let Some(found) = found else {
-        let names: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
-        let why = format!("error: unknown command; expected one of {}", names.join(", "));
-        return Err(CliError::Usage(why));
-    };
+    let mut found = &command;
+    for name in names {
+        found = found.find_subcommand(name).ok_or_else(|| {
+            let names: Vec<_> = found.get_subcommands().map(Command::get_name).collect();
+            let why = format!("error: unknown command; expected one of {}", names.join(", "));
+            CliError::Usage(why)
+        })?;
+    }
     page(found).map(|page| page.text)
 }
 

@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 #[derive(Args)]
 #[command(next_help_heading = "Input")]
 pub(super) struct HubArgs {
-    /// Public dataset to download; `aiperf datasets` lists them
+    /// Public dataset to download; `aiperf dataset list` lists them
     #[arg(long, value_name = "NAME", value_parser = public, groups = ["hub_dataset", "recorded"],
           conflicts_with = "input_file")]
     public_dataset: Option<&'static Public>,
@@ -103,7 +103,7 @@ fn public(text: &str) -> Result<&'static Public, String> {
         if text.to_ascii_lowercase().starts_with("weka") {
             return "give the repository with --hf-weka-dataset instead".to_owned();
         }
-        "not a public dataset that aiperf knows; `aiperf datasets` lists them, and --hf-dataset \
+        "not a public dataset that aiperf knows; `aiperf dataset list` lists them, and --hf-dataset \
          reads others"
             .to_owned()
     })

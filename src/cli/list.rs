@@ -2,13 +2,41 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use results::report::PageFile;
 use results::run::ClientTables;
 
 use super::page::page_file;
+use super::plugins::PluginsArgs;
 use super::value::choice;
+
+/// What to list.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct ListArgs {
+    #[command(subcommand)]
+    pub(super) what: Option<Listed>,
+    #[command(flatten)]
+    pub(super) runs: List,
+}
+
+/// What can be listed.
+#[derive(Debug, Subcommand)]
+pub(super) enum Listed {
+    /// The runs in a directory, with their most important results
+    Runs(List),
+    /// Every metric that aiperf computes
+    Metrics {
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// The scenarios of others that aiperf can perform: what each sets, requires and forbids
+    Scenarios,
+    /// What is built in, by category: endpoints, dataset formats, arrival patterns and others
+    Plugins(PluginsArgs),
+}
 
 /// Which runs to list.
 #[derive(Debug, Args)]

@@ -196,7 +196,7 @@ fn convergence(args: &MultiRunArgs, metric: MetricTag) -> Result<convergence::Co
 /// The metric with this tag or abbreviation.
 fn metric(name: &str) -> Result<MetricTag, String> {
     let found = find(name.trim()).map(|metric| metric.tag);
-    found.ok_or_else(|| "unknown metric; aiperf metrics lists them".to_owned())
+    found.ok_or_else(|| "unknown metric; `aiperf list metrics` lists them".to_owned())
 }
 
 /// Whether all runs of a load have the same seed.

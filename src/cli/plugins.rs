@@ -1,4 +1,4 @@
-//! `aiperf plugins`: what is built in, by category.
+//! `aiperf list plugins`: what is built in, by category.
 
 use std::fmt::Write as _;
 

@@ -19,7 +19,7 @@ use crate::config::scenario::{SCENARIOS, Scenario, Setting};
 #[derive(Args)]
 #[command(next_help_heading = "Scenario")]
 pub(super) struct ScenarioArgs {
-    /// Benchmark defined by others, whose settings apply and are checked; `aiperf scenarios` lists them
+    /// Benchmark defined by others, whose settings apply and are checked; `aiperf list scenarios` lists them
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Allow settings that the scenario forbids; the result is then not valid for a submission
@@ -142,7 +142,7 @@ fn dataset(flags: &ProfileArgs) -> ScenarioDataset {
     }
 }
 
-/// The output of `aiperf scenarios`: what each scenario sets, requires and forbids.
+/// The output of `aiperf list scenarios`: what each scenario sets, requires and forbids.
 pub(super) fn listing() -> String {
     let blocks: Vec<String> = SCENARIOS.iter().map(block).collect();
     blocks.join("\n")

@@ -1,4 +1,4 @@
-//! The flags of `aiperf synthesize`.
+//! The flags of `aiperf dataset synthesize`.
 
 use std::path::PathBuf;
 

@@ -55,7 +55,7 @@ impl<T: Named> TypedValueParser for Choice<T> {
 }
 
 /// The names as the command line shows them.
-fn shown<T: Named>() -> impl Iterator<Item = String> {
+pub(super) fn shown<T: Named>() -> impl Iterator<Item = String> {
     T::NAMES.iter().map(|(name, _)| name.replace('_', "-"))
 }
 

@@ -470,6 +470,20 @@ fn read_from(
     }
 }
 
+/// Returns the format of the file or directory at `path` if its beginning shows it, which the one of
+/// Parquet does not.
+pub fn detected_format(path: &Path) -> Result<Option<FileFormat>, DatasetError> {
+    if path.is_dir() {
+        return directory::detect(path).map(Some);
+    }
+    let opened = input::open(path).map_err(Fault::Read).and_then(Opening::read);
+    let found = opened.and_then(|mut opening| match opening.bytes.starts_with(PARQUET) {
+        true => Ok(None),
+        false => detect(&mut opening),
+    });
+    found.map_err(|fault| named(fault, path))
+}
+
 /// Reads a file of this format. Media are relative to the directory of `path`.
 fn read_as(
     format: FileFormat,

@@ -50,7 +50,8 @@ pub use self::corpus::Corpus;
 pub use self::dialog::{Message, Prompt};
 pub use self::error::DatasetError;
 pub use self::file::{
-    FileFormat, Sessions, TraceAnalysis, Tree, analyze as analyze_trace, inline, read_recorded,
+    FileFormat, Sessions, TraceAnalysis, Tree, analyze as analyze_trace, detected_format, inline,
+    read_recorded,
 };
 pub use self::finish::conversation_id;
 pub use self::forks::Inherited;

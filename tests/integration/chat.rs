@@ -99,11 +99,24 @@ fn files_are_validated() {
     let line = r#"{"timestamp": 0, "input_length": 600, "output_length": 8, "hash_ids": [1, 2]}"#;
     std::fs::write(&path, format!("{line}\n{line}\n")).unwrap();
     let path = path.to_str().unwrap();
-    for arguments in [vec!["mooncake-trace", path], vec!["mooncake_trace", "--input", path]] {
-        let output = aiperf(&["validate"]).args(arguments).output().unwrap();
+    for arguments in [
+        // As AIPerf has it.
+        vec!["validate", "mooncake-trace", path],
+        vec!["validate", "mooncake_trace", "--input", path],
+        vec!["dataset", "validate", path],
+        vec!["dataset", "validate", "--input", path],
+        vec!["dataset", "validate", "--type", "mooncake-trace", path],
+    ] {
+        let output = aiperf(&arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let expected = format!("{path}: valid mooncake_trace, 2 conversations with 2 requests\n");
         assert_eq!(stdout(&output), expected);
+    }
+    for arguments in
+        [&["x", path][..], &["--type", "sharegpt", "otel", path], &["a", "b", path], &[]]
+    {
+        let output = aiperf(&["dataset", "validate"]).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
     std::fs::write(path, format!("{line}\n{{\"input_length\": -1}}\n")).unwrap();
     let output = aiperf(&["validate", "mooncake-trace", path]).output().unwrap();

@@ -1374,7 +1374,35 @@ fn other_commands() {
     let Ok(Command::Report(report)) = report else { panic!("{report:?}") };
     assert_eq!(report.directories, [std::path::PathBuf::from("some/dir")]);
     assert!(report.artifact_dir.is_none() && !report.overwrite && report.page.is_none());
-    assert!(matches!(parse_in(&["metrics", "--json"], &[]), Ok(Command::Metrics { json: true })));
+    for names in [&["metrics"][..], &["list", "metrics"]] {
+        let parsed = parse_in(&[names, &["--json"]].concat(), &[]);
+        assert!(matches!(parsed, Ok(Command::Metrics { json: true })), "{parsed:?}");
+    }
+    for names in [&["datasets"][..], &["dataset", "list"]] {
+        assert!(matches!(parse_in(names, &[]), Ok(Command::Datasets { json: false })), "{names:?}");
+    }
+    for names in [&["list", "some/dir"][..], &["list", "runs", "some/dir"]] {
+        assert!(matches!(parse_in(names, &[]), Ok(Command::List(_))), "{names:?}");
+    }
+    for (name, group) in [
+        ("analyze-trace", "dataset analyze"),
+        ("anonymize", "dataset anonymize"),
+        ("synthesize", "dataset synthesize"),
+        ("validate", "dataset validate"),
+        ("scenarios", "list scenarios"),
+        ("plugins", "list plugins"),
+    ] {
+        let other: Vec<&str> = group.split(' ').collect();
+        let help =
+            |names: &[&str]| parse_in(&[names, &["--help"]].concat(), &[]).unwrap_err().to_string();
+        assert_eq!(help(&[name]), help(&other));
+        assert!(help(&[name]).contains(&format!("Usage: aiperf {group}")), "{name}");
+        let man = |names: &[&str]| parse_in(&[&["man"], names].concat(), &[]);
+        let (Ok(Command::Show(one)), Ok(Command::Show(same))) = (man(&[name]), man(&other)) else {
+            panic!("{name}")
+        };
+        assert_eq!(one, same);
+    }
     let mock = ["mock-server", "--port", "0", "--itl", "5ms", "--fault", "every=9:status=500"];
     let Ok(Command::MockServer(config)) = parse_in(&mock, &[]) else { panic!() };
     assert_eq!((config.address.port(), config.script.itl), (0, Nanos(5_000_000)));

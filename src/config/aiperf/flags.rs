@@ -67,7 +67,7 @@ const GENAI_PERF: &[(&str, &str)] = &[
         "--checkpoint-dir --enable-checkpointing",
         "use --resume, which continues the runs of a sweep in its --artifact-dir",
     ),
-    ("--input-dataset", "use --public-dataset; `aiperf datasets` lists them"),
+    ("--input-dataset", "use --public-dataset; `aiperf dataset list` lists them"),
     (
         "--output-tokens-mean-deterministic",
         "use --osl with --extra-inputs ignore_eos:true and --extra-inputs min_tokens:N",

@@ -68,7 +68,7 @@ pub(super) fn read(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, Da
 }
 
 /// Detects the format from the first line of the first file.
-fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
+pub(super) fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
     let found = files(directory, JSONL, true)?;
     let Some(first) = found.first() else {
         return match files(directory, JSON, false)?.first() {

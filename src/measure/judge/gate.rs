@@ -232,9 +232,10 @@ fn client(
     operator: Operator,
     limit: &str,
 ) -> Result<Condition, GateError> {
+    let (subject, operator, limit) = limit::of_errors(subject, operator, limit)?;
     let subject = measured(subject)?;
     let (limit, confidence) = match limit.rsplit_once('@') {
-        None => (limit, None),
+        None => (&*limit, None),
         Some((limit, level)) => (limit.trim(), Some(confidence(text, subject, operator, level)?)),
     };
     let limit = limit::in_unit_of(subject.metric, subject.statistic, limit)?;

@@ -72,7 +72,7 @@ fn names(tags: &[MetricTag]) -> String {
 /// Returns advice for a name that is not a metric's.
 pub(crate) fn did_you_mean(near: &[MetricTag]) -> String {
     if near.is_empty() {
-        "run `aiperf metrics` for a list".to_owned()
+        "run `aiperf list metrics` for a list".to_owned()
     } else {
         format!("did you mean {}?", names(near))
     }

@@ -3,9 +3,12 @@
 //!
 //! ```text
 //! limit     = tag [":" statistic] operator quantity
+//!           | statistic "_" tag operator quantity | tag "_" statistic operator quantity
 //! operator  = "<=" | "<" | ">=" | ">" | "=="
 //! quantity  = number ["ns" | "us" | "ms" | "s" | "%"]
 //! ```
+
+use std::borrow::Cow;
 
 use thiserror::Error;
 
@@ -14,7 +17,7 @@ use base::units::Unit;
 use super::error::did_you_mean;
 use super::metric::{Metric, Statistic};
 use super::objective::{find, names_like};
-use super::tag::MetricTag;
+use super::tag::{self, MetricTag};
 
 /// The reason why a text is not a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -72,15 +75,42 @@ impl Limit {
     pub fn parse(text: &str) -> Result<Self, LimitError> {
         let malformed = || LimitError::Malformed(text.to_owned());
         let (subject, operator, limit) = split(text).ok_or_else(malformed)?;
+        let (subject, operator, limit) = of_errors(subject, operator, limit)?;
         let (metric, statistic) = measured(subject)?;
-        let bound = in_unit_of(metric, statistic, limit)?;
+        let bound = in_unit_of(metric, statistic, &limit)?;
         Ok(Self { metric, statistic, operator, bound })
     }
 }
 
+/// Returns a limit on the rate of successes, such as `success_rate>=99%`, as one on the rate of errors, and
+/// others as they are.
+pub fn of_errors<'a>(
+    subject: &'a str,
+    operator: Operator,
+    limit: &'a str,
+) -> Result<(&'a str, Operator, Cow<'a, str>), LimitError> {
+    if subject != "success_rate" {
+        return Ok((subject, operator, limit.into()));
+    }
+    let Quantity { number, suffix: None | Some(Suffix::Percent) } = quantity(limit)? else {
+        return Err(LimitError::Number(limit.to_owned()));
+    };
+    Ok((tag::REQUEST_ERROR_RATE.name(), operator.mirrored(), (100.0 - number).to_string().into()))
+}
+
+/// Returns the parts of a name such as `p99_ttft` or `ttft_p99`.
+fn with_statistic(name: &str) -> Option<(&str, &str)> {
+    let parts = [name.split_once('_').map(|(first, rest)| (rest, first)), name.rsplit_once('_')];
+    let is_known = |(name, statistic): &(&str, &str)| {
+        find(name).is_some() && Statistic::named(statistic).is_some()
+    };
+    parts.into_iter().flatten().find(is_known).filter(|_| find(name).is_none())
+}
+
 /// Parses a metric and its statistic, which is the mean if it is not given.
 pub fn measured(text: &str) -> Result<(&'static Metric, Statistic), LimitError> {
-    let (name, statistic) = match text.trim().split_once(':') {
+    let parts = text.split_once(':').or_else(|| with_statistic(text.trim()));
+    let (name, statistic) = match parts {
         Some((name, statistic)) => (name.trim(), Some(statistic.trim())),
         None => (text.trim(), None),
     };
@@ -148,6 +178,17 @@ impl Operator {
     pub fn symbol(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, operator)| *operator == self);
         found.map_or("", |(symbol, _)| symbol)
+    }
+
+    /// Returns the operator for the negated values.
+    const fn mirrored(self) -> Self {
+        match self {
+            Self::AtMost => Self::AtLeast,
+            Self::Below => Self::Above,
+            Self::AtLeast => Self::AtMost,
+            Self::Above => Self::Below,
+            Self::Equal => Self::Equal,
+        }
     }
 
     /// Returns whether `value` keeps `limit`; false if either is NaN.

@@ -1,4 +1,4 @@
-//! The output of `aiperf metrics`: the catalogue as a table and as JSON.
+//! The output of `aiperf list metrics`: the catalogue as a table and as JSON.
 
 use std::fmt::Write as _;
 

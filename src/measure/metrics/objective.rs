@@ -41,6 +41,11 @@ const SHORT_NAMES: &[(&str, MetricTag)] = &[
     ("e2el", tag::REQUEST_LATENCY),
     ("e2e", tag::REQUEST_LATENCY),
     ("latency", tag::REQUEST_LATENCY),
+    ("rps", tag::REQUEST_THROUGHPUT),
+    ("qps", tag::REQUEST_THROUGHPUT),
+    ("throughput", tag::REQUEST_THROUGHPUT),
+    ("tps", tag::OUTPUT_TOKEN_THROUGHPUT),
+    ("error_rate", tag::REQUEST_ERROR_RATE),
 ];
 
 /// Returns the metric with the tag or abbreviation `name`.

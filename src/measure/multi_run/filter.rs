@@ -90,8 +90,8 @@ impl Comparison {
 
 /// Returns the metric called `name` if it has the `statistic`, or why not.
 pub fn statistic_of(name: &str, statistic: &str) -> Result<&'static Metric, String> {
-    let metric =
-        find(name).ok_or_else(|| format!("unknown metric {name:?}; aiperf metrics lists them"))?;
+    let metric = find(name)
+        .ok_or_else(|| format!("unknown metric {name:?}; `aiperf list metrics` lists them"))?;
     match Statistic::named(statistic) {
         Some(found) if metric.has(found) => Ok(metric),
         _ => Err(format!("{} does not have {statistic:?}", metric.tag)),

@@ -45,7 +45,7 @@ fn a_name_that_is_not_there_gets_those_near_it() {
     };
     assert_eq!((tag.as_str(), near[0]), ("time_to_frist_token", tag::TIME_TO_FIRST_TOKEN));
     let unlike = error("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz:5").to_string();
-    assert!(unlike.contains("aiperf metrics"), "{unlike}");
+    assert!(unlike.contains("aiperf list metrics"), "{unlike}");
 }
 
 proptest! {
@@ -77,5 +77,37 @@ fn objectives_can_be_written_as_limits() {
     ] {
         let found = parse_objectives(text).unwrap_err().to_string();
         assert!(found.contains(why), "{text}: {found}");
+    }
+}
+
+#[test]
+fn limits_take_the_names_that_people_type() {
+    let limit = |text: &str| {
+        let Limit { metric, statistic, operator, bound } = Limit::parse(text).unwrap();
+        (metric.tag, statistic.to_string(), operator, bound)
+    };
+    let avg = || "avg".to_owned();
+    let least = Operator::AtLeast;
+    for (text, tag) in [
+        ("rps>=5", tag::REQUEST_THROUGHPUT),
+        ("throughput>=5", tag::REQUEST_THROUGHPUT),
+        ("tps>=5", tag::OUTPUT_TOKEN_THROUGHPUT),
+    ] {
+        assert_eq!(limit(text), (tag, avg(), least, 5.0), "{text}");
+    }
+    let most = Operator::AtMost;
+    assert_eq!(limit("error_rate<=1%"), (tag::REQUEST_ERROR_RATE, avg(), most, 1.0));
+    assert_eq!(limit("success_rate>=99.5%"), (tag::REQUEST_ERROR_RATE, avg(), most, 0.5));
+    assert_eq!(limit("success_rate==100"), (tag::REQUEST_ERROR_RATE, avg(), Operator::Equal, 0.0));
+    for text in
+        ["p99_ttft<=250ms", "ttft_p99<=250ms", "time_to_first_token_p99<=250", "ttft:p99<=0.25s"]
+    {
+        let expected = (tag::TIME_TO_FIRST_TOKEN, "p99".to_owned(), most, 250.0);
+        assert_eq!(limit(text), expected, "{text}");
+    }
+    for wrong in
+        ["success_rate>=1s", "success_rate>=x", "p99_ttft:p50<=1", "p101_ttft<=1", "_ttft<=1"]
+    {
+        assert!(Limit::parse(wrong).is_err(), "{wrong}");
     }
 }
