@@ -1,6 +1,7 @@
 //! The documentation is correct: its commands work, its links have targets, and the names in it
 //! exist.
 
+mod amount;
 mod migration;
 mod page;
 mod pages;
@@ -32,7 +33,7 @@ const RUN_BY_CI: &[(&str, &str)] = &[
     ("UPDATE=1 cargo test", "cargo test --locked"),
 ];
 
-/// The command to which the flags in the README's table are added.
+/// The command to which the flags in the table of tasks are added.
 const BASE: &str = "aiperf profile --model meta-llama/Llama-3.1-8B-Instruct --streaming";
 
 fn read(path: &str) -> String {
@@ -93,14 +94,13 @@ fn the_help_of_faults_lists_what_the_page_lists() {
     assert_eq!(listed.len(), 19);
 }
 
-/// Number of tests that share the rows of the README's table.
+/// Number of tests that share the rows of the table of tasks.
 const PARTS: usize = 4;
 
-/// Runs every `PARTS`th row of the README's table, from the row `part` on.
+/// Runs every `PARTS`th row of the table of tasks, from the row `part` on.
 fn run_rows(part: usize) {
-    let pages = page::all();
-    let readme = pages.iter().find(|page| page.path == Path::new("README.md")).unwrap();
-    let rows: Vec<_> = rows(readme, "| to | add |")
+    let tasks = page_at("docs/tasks.md");
+    let rows: Vec<_> = rows(&tasks, "| to | add |")
         .into_iter()
         .flat_map(|(line, cells)| {
             let flags: Vec<_> = cells[1].split('`').skip(1).step_by(2).map(str::to_owned).collect();
@@ -108,8 +108,8 @@ fn run_rows(part: usize) {
         })
         .collect();
     assert!(rows.len() > 20, "{rows:?}");
-    assert!(read("README.md").contains(&format!("`{BASE}`")));
-    let files: Vec<_> = readme.blocks.iter().filter(|block| block.note("file").is_some()).collect();
+    assert!(read("docs/tasks.md").contains(&format!("`{BASE}`")));
+    let files: Vec<_> = tasks.blocks.iter().filter(|block| block.note("file").is_some()).collect();
     let mut failures = Vec::new();
     for (line, flags) in rows.into_iter().skip(part).step_by(PARTS) {
         let text = format!("{BASE} --url http://localhost:8000 {flags}\n");
@@ -117,29 +117,29 @@ fn run_rows(part: usize) {
         let mut stage = Stage::new();
         let played = files.iter().copied().chain([&row]).try_for_each(|block| stage.play(block));
         if let Err(failure) = played {
-            failures.push(format!("{}\n{}{failure}", readme.at(line), row.text));
+            failures.push(format!("{}\n{}{failure}", tasks.at(line), row.text));
         }
     }
     assert_none(&failures);
 }
 
 #[test]
-fn rows_of_the_readmes_table_run_1_of_4() {
+fn rows_of_the_table_of_tasks_run_1_of_4() {
     run_rows(0);
 }
 
 #[test]
-fn rows_of_the_readmes_table_run_2_of_4() {
+fn rows_of_the_table_of_tasks_run_2_of_4() {
     run_rows(1);
 }
 
 #[test]
-fn rows_of_the_readmes_table_run_3_of_4() {
+fn rows_of_the_table_of_tasks_run_3_of_4() {
     run_rows(2);
 }
 
 #[test]
-fn rows_of_the_readmes_table_run_4_of_4() {
+fn rows_of_the_table_of_tasks_run_4_of_4() {
     run_rows(3);
 }
 

@@ -1,5 +1,5 @@
 """Compares the spans that the Collector wrote with the records of their requests
-(docs/traces.md): which exist, their parents, and their times to the nanosecond."""
+(docs/otlp.md): which exist, their parents, and their times to the nanosecond."""
 
 import json
 from collections import defaultdict

@@ -7,7 +7,7 @@ the end of the range. To run it alone:
     python3 tests/stack/panels.py http://localhost:9090 --run ID [--present vllm dynamo]
                                   [--baseline ID] [--last 900] [--update]
 
-`--update` writes the table of docs/dashboards.md.
+`--update` writes the tables of tests/stack/panels.md.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DASHBOARDS = ROOT / "dashboards"
-GUIDE = ROOT / "docs" / "dashboards.md"
+GUIDE = ROOT / "tests/stack/panels.md"
 BEGIN, END = "<!-- panels: begin -->", "<!-- panels: end -->"
 TIMEOUT = 30
 STEP = 5
@@ -268,12 +268,12 @@ def missing(results):
 
 
 def markdown(results):
-    """The table in the guide."""
+    """The tables of the page."""
     lines, last = [], None
     for dashboard, panel, expr, value, _ in results:
         if dashboard != last:
             title = json.loads((DASHBOARDS / f"{dashboard}.json").read_text(encoding="utf-8"))["title"]
-            lines += ["", f"### {title}", "", "| panel | query | value in the stack run |", "|---|---|---|"]
+            lines += ["", f"## {title}", "", "| panel | query | value in the stack run |", "|---|---|---|"]
             last = dashboard
         escaped = expr.replace("|", "\\|")
         lines.append(f"| {panel} | `{escaped}` | {value} |")
@@ -281,7 +281,7 @@ def markdown(results):
 
 
 def update(results):
-    """Writes the table to the guide, between its markers."""
+    """Writes the tables to the page, between its markers."""
     text = GUIDE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN, 1)
     _, after = rest.split(END, 1)
@@ -299,7 +299,7 @@ def main():
     parser.add_argument("--end", type=float, default=None, help="Unix seconds; now")
     parser.add_argument("--present", nargs="*", default=["dynamo"], help="servers and features")
     parser.add_argument("--absent", nargs="*", default=[], help=f"which of {sorted(USUAL)} is not")
-    parser.add_argument("--update", action="store_true", help="write docs/dashboards.md")
+    parser.add_argument("--update", action="store_true", help="write tests/stack/panels.md")
     asked = parser.parse_args()
     end = asked.end or time.time()
     results = evaluate(asked.prometheus, asked.dashboards, asked.run, None, end - asked.last, end,

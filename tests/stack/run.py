@@ -101,7 +101,7 @@ def main():
                         help="how the metrics come into Prometheus")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep logs and files")
     parser.add_argument("--update", action="store_true",
-                        help="write the table of docs/dashboards.md")  # fmt: skip
+                        help="write the tables of tests/stack/panels.md")  # fmt: skip
     arguments = parser.parse_args()
     CACHE.mkdir(parents=True, exist_ok=True)
     report = Report()

@@ -7,7 +7,7 @@ use base::semconv::{self, Conventions, InstrumentKind, MetricSpec};
 
 use super::catalogue::{FAMILIES, Family};
 use super::listing::flag_names;
-use super::metric::Metric;
+use super::metric::{Metric, MetricFlags};
 use super::otel::Instrument;
 
 /// The command that regenerates the files.
@@ -18,9 +18,10 @@ pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
 pub fn markdown() -> String {
     let mut text = format!(
         "# Metric reference\n\n<!-- Generated from the catalogue in `src/measure/metrics/catalogue/`. To \
-         regenerate:\n     {REGENERATE} -->\n\nA record metric has a value for each request, an \
-         aggregate metric folds over requests, and a derived metric is computed from other \
-         results. Record metrics are reported as `avg`, `min`, `max`, `std` (of the population), \
+         regenerate:\n     {REGENERATE} -->\n\n`aiperf explain METRIC` has the same of one \
+         metric, and [OTLP](otlp-metrics.md) the names in OpenTelemetry and Prometheus.\n\nA record \
+         metric has a value for each request, an aggregate metric folds over requests, and a \
+         derived metric is computed from other results. Record metrics are reported as `avg`, `min`, `max`, `std` (of the population), \
          `sum`, `count` and the percentiles 1, 5, 10, 25, 50, 75, 90, 95 and 99 (linear \
          interpolation); most others have a single value, in `avg`. Metrics [over \
          time](#over-time) and [`adj_*`](#errors) have the statistics described in their sections. \
@@ -29,17 +30,55 @@ pub fn markdown() -> String {
          Metrics flagged `INTERNAL` or `EXPERIMENTAL` are written only in developer mode \
          (`AIPERF_DEV_MODE=true`).\n"
     );
-    for family in FAMILIES {
-        family_section(&mut text, family);
+    let before = std::iter::once(None).chain(FAMILIES.iter().map(Some));
+    for (family, before) in FAMILIES.iter().zip(before) {
+        family_section(&mut text, family, before);
     }
     text
 }
 
-fn family_section(text: &mut String, family: &Family) {
-    let _ = write!(text, "\n## {}\n\n{}\n", family.title, family.about);
-    for metric in family.rows {
-        let _ = write!(text, "\n### `{}`\n\n{}", metric.tag, entry(metric));
+/// Writes the section of a family, which is short if the family `before` has the same metrics of
+/// another vendor.
+fn family_section(text: &mut String, family: &Family, before: Option<&Family>) {
+    if let Some(same) = before.filter(|before| before.about == family.about) {
+        let [own, other] = [family, same].map(vendor);
+        let _ = write!(
+            text,
+            "\n## {}\n\nThose of [{}](#{}), with `{own}` in the place of `{other}`.\n",
+            family.title,
+            same.title,
+            same.title.to_lowercase().replace(' ', "-"),
+        );
+        return;
     }
+    let _ = write!(
+        text,
+        "\n## {}\n\n{}\n\n| metric | what it is | kind, unit | formula |\n|---|---|---|---|\n",
+        family.title, family.about
+    );
+    for metric in family.rows {
+        let told = MetricFlags::ERROR_ONLY
+            .union(MetricFlags::INTERNAL)
+            .union(MetricFlags::EXPERIMENTAL)
+            .intersection(metric.flags);
+        let flags: String = flag_names(told).iter().map(|name| format!(", `{name}`")).collect();
+        let _ = writeln!(
+            text,
+            "| `{}` | {}. {} | {}, {}{flags} | {} |",
+            metric.tag,
+            metric.header,
+            metric.brief,
+            metric.kind.label(),
+            metric.display_unit.label(),
+            metric.formula.replace('|', "\\|"),
+        );
+    }
+}
+
+/// Returns the word with which the names of a family's metrics begin.
+fn vendor(family: &Family) -> String {
+    let name = family.rows.first().map(|metric| metric.tag.to_string()).unwrap_or_default();
+    name.split('_').next().unwrap_or_default().to_owned()
 }
 
 /// Renders the entry of a metric, without its heading.

@@ -10,7 +10,7 @@ use crate::metrics::metric::{Metric, MetricFlags as Flag};
 use crate::metrics::tag::{self, MetricTag};
 
 pub(super) const ABOUT: &str = "What each GPU achieves and what it costs ([throughput per GPU](\
-                                gpu-telemetry.md#throughput-per-gpu-and-cost)). The number of GPUs \
+                                server-metrics.md#throughput-per-gpu-and-cost)). The number of GPUs \
                                 is that of `--gpus`, or else of the exporters. Costs are in the \
                                 currency of `--gpu-hour-price` and `--power-price`, and absent \
                                 without them. A cost per input or output token is the whole cost \

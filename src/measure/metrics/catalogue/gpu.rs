@@ -9,7 +9,7 @@ use crate::metrics::tag::{self, MetricTag};
 
 pub(super) const ABOUT: &str = "Power and energy of all GPUs of one vendor in the profiling phase, \
                                 from the exporters of `--gpu-telemetry` ([GPU telemetry](\
-                                gpu-telemetry.md)), and what they mean for each request and token. \
+                                server-metrics.md#gpu-telemetry)), and what they mean for each request and token. \
                                 Absent if no exporter reports power or energy.";
 
 /// The number of tokens that a price is quoted for.

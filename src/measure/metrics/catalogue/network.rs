@@ -8,7 +8,7 @@ use crate::metrics::tag::{self, MetricTag};
 
 pub(super) const ABOUT: &str = "The time that a message takes to the server and back, and latencies \
                                 without it, beside the measured ones ([network latency](\
-                                network-latency.md)). Only with `--network-latency-automatic` or \
+                                server-metrics.md#network-latency)). Only with `--network-latency-automatic` or \
                                 `--network-latency-mean`, and only over the whole profiling phase \
                                 and its steady state: it is known after the run, so single \
                                 requests, time slices and breakdowns do not have them.";

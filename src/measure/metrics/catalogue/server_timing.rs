@@ -10,7 +10,7 @@ use crate::metrics::tag::{self, MetricTag};
 
 pub(super) const ABOUT: &str = "The times of the stages of single requests, as their server reports \
                                 them in the response, its headers or its spans ([the server's side \
-                                of a request](server-timing.md)). All are durations by the server's \
+                                of a request](server-metrics.md#the-servers-side-of-a-request)). All are durations by the server's \
                                 clock. A server that reports the sum of two stages has the metric \
                                 of the sum instead of those of the stages. Absent where the server \
                                 does not report them.";
