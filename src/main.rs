@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Threads free what others allocate (`docs/decisions/allocator.md`).
+/// Threads free what others allocate (`docs/decisions/release.md`).
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -6,10 +6,10 @@ use super::{page, read};
 const PAGES: usize = 25;
 
 /// Maximum number of words of all of them together.
-const WORDS: usize = 100_000;
+const WORDS: usize = 60_000;
 
 /// Maximum number of decisions, without their index.
-const DECISIONS: usize = 80;
+const DECISIONS: usize = 50;
 
 /// Maximum number of lines of the README.
 const LINES: usize = 120;

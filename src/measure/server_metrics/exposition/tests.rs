@@ -386,7 +386,7 @@ proptest! {
 }
 
 /// The faults for which `prometheus-parse` is not used at run time
-/// (docs/decisions/exposition-parser.md). If this fails, a later version has mended them, and the
+/// (docs/decisions/server-metrics.md). If this fails, a later version has mended them, and the
 /// page is no longer true.
 #[test]
 fn prometheus_parse_has_the_faults_that_the_decision_names() {
