@@ -92,7 +92,7 @@ fn summary(mut errors: Vec<f64>) -> [f64; 3] {
 }
 
 /// Cases that were not used for tuning, as many as `AIPERF_HISTOGRAM_CASES`. With `--nocapture`,
-/// prints the table in `docs/server-metrics.md`.
+/// prints the table in `docs/decisions/histogram-estimate.md`.
 #[test]
 fn histograms_out_of_sample_are_estimated_better_than_as_listed() {
     let Some(python) = python() else { return };

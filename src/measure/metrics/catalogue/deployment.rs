@@ -9,12 +9,12 @@ use crate::metrics::gpu::quotient;
 use crate::metrics::metric::{Metric, MetricFlags as Flag};
 use crate::metrics::tag::{self, MetricTag};
 
-pub(super) const ABOUT: &str = "What each GPU achieves and what it costs ([throughput per GPU](\
-                                server-metrics.md#throughput-per-gpu-and-cost)). The number of GPUs \
-                                is that of `--gpus`, or else of the exporters. Costs are in the \
-                                currency of `--gpu-hour-price` and `--power-price`, and absent \
-                                without them. A cost per input or output token is the whole cost \
-                                divided by these tokens alone.";
+pub(super) const ABOUT: &str = "What each GPU achieves and what it costs ([throughput per \
+                                GPU](server-metrics.md#throughput-per-gpu-and-cost)). The number \
+                                of GPUs is that of `--gpus`, or else of the exporters. Costs are \
+                                in the currency of `--gpu-hour-price` and `--power-price`, and \
+                                absent without them. A cost per input or output token is the whole \
+                                cost divided by these tokens alone.";
 
 pub(super) static ROWS: &[Metric] = &[
     row(tag::GPU_COUNT, "GPU Count", Unit::Count, 10, gpus)

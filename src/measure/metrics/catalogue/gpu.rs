@@ -8,9 +8,10 @@ use crate::metrics::metric::{Metric, MetricFlags as Flag};
 use crate::metrics::tag::{self, MetricTag};
 
 pub(super) const ABOUT: &str = "Power and energy of all GPUs of one vendor in the profiling phase, \
-                                from the exporters of `--gpu-telemetry` ([GPU telemetry](\
-                                server-metrics.md#gpu-telemetry)), and what they mean for each request and token. \
-                                Absent if no exporter reports power or energy.";
+                                from the exporters of `--gpu-telemetry` ([GPU \
+                                telemetry](server-metrics.md#gpu-telemetry)), and what they mean \
+                                for each request and token. Absent if no exporter reports power or \
+                                energy.";
 
 /// The number of tokens that a price is quoted for.
 pub(super) const MILLION: f64 = 1e6;

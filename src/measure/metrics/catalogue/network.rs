@@ -6,12 +6,13 @@ use crate::metrics::ConsoleGroup::Default;
 use crate::metrics::metric::{Metric, MetricFlags as Flag};
 use crate::metrics::tag::{self, MetricTag};
 
-pub(super) const ABOUT: &str = "The time that a message takes to the server and back, and latencies \
-                                without it, beside the measured ones ([network latency](\
-                                server-metrics.md#network-latency)). Only with `--network-latency-automatic` or \
-                                `--network-latency-mean`, and only over the whole profiling phase \
-                                and its steady state: it is known after the run, so single \
-                                requests, time slices and breakdowns do not have them.";
+pub(super) const ABOUT: &str = "The time that a message takes to the server and back, and \
+                                latencies without it, beside the measured ones ([network \
+                                latency](server-metrics.md#network-latency)). Only with \
+                                `--network-latency-automatic` or `--network-latency-mean`, and \
+                                only over the whole profiling phase and its steady state: it is \
+                                known after the run, so single requests, time slices and \
+                                breakdowns do not have them.";
 
 pub(super) static ROWS: &[Metric] = &[
     Metric::round_trip(tag::NETWORK_RTT, "Network RTT", Unit::Nanoseconds)

@@ -8,12 +8,13 @@ use crate::metrics::finish_reason;
 use crate::metrics::metric::{Facts, Metric, MetricFlags as Flag, RecordValues};
 use crate::metrics::tag::{self, MetricTag};
 
-pub(super) const ABOUT: &str = "The times of the stages of single requests, as their server reports \
-                                them in the response, its headers or its spans ([the server's side \
-                                of a request](server-metrics.md#the-servers-side-of-a-request)). All are durations by the server's \
-                                clock. A server that reports the sum of two stages has the metric \
-                                of the sum instead of those of the stages. Absent where the server \
-                                does not report them.";
+pub(super) const ABOUT: &str = "The times of the stages of single requests, as their server \
+                                reports them in the response, its headers or its spans ([the \
+                                server's side of a \
+                                request](server-metrics.md#the-servers-side-of-a-request)). All \
+                                are durations by the server's clock. A server that reports the sum \
+                                of two stages has the metric of the sum instead of those of the \
+                                stages. Absent where the server does not report them.";
 
 pub(super) static ROWS: &[Metric] = &[
     stage(tag::SERVER_FRONT_END_TIME, "Server Front End", 4000, |facts, _| {
