@@ -68,10 +68,10 @@ class Files:
         return self.flag("--otel-histograms") == "exponential"
 
     @property
-    def instance(self):
-        """The labels that distinguish its series from those of other shards."""
+    def shard_index(self):
+        """The label that distinguishes its series from those of other shards; None without shards."""
         shard = self.flag("--shard")
-        return f"{self.id}-{shard.split('/')[0]}" if shard else self.id
+        return shard.split("/")[0] if shard else None
 
     def scrapes_servers(self):
         """Whether it scrapes; of several shards, only the first one does."""
@@ -85,6 +85,7 @@ class Run(Files):
         super().__init__(name, folder / name, flags)
         self.url = url
         command = [program, "profile", "--url", url, "--otel-url", otel_url, "--ui", "none"]
+        command += ["--otel-metrics", "full"]
         command += ["--artifact-dir", self.folder, "--random-seed", "7", *self.flags]
         self._started = time.monotonic()
         # The ports are not the standard ones, so gRPC must be selected.

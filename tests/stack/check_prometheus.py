@@ -84,8 +84,9 @@ class RunSeries:
 
 
 def _is_exported(one):
-    """Whether aiperf exported it; names with colons are those of recording rules."""
-    return one.labels.get("service_name") == "aiperf" and ":" not in one.name
+    """Whether aiperf exported it; the other names are those of rules."""
+    is_of_rules = ":" in one.name or one.name.startswith("ALERTS")
+    return one.labels.get("service_name") == "aiperf" and not is_of_rules
 
 
 def check(report, run, series, registry):

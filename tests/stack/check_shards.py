@@ -72,9 +72,12 @@ def check_series(report, shards, combined, series, registry):
     expected = expectation.of(combined, registry)
     check_prometheus.check_sums(report, combined, own, expected, registry)
     names = (OF_A_SHARD, "aiperf_shard_index", "aiperf_shard_count")
-    have = {tuple(one.labels.get(name) for name in names) for one in own.all}
-    want = {(shard.instance, str(index), str(len(shards))) for index, shard in enumerate(shards)}
-    report.equal("instance, index and count of the shards", sorted(have), sorted(want))
+    have = {tuple(one.labels.get(name, "") for name in names) for one in own.all}
+    # The ID of the instance ends with the index of the shard.
+    ends = {(instance.rpartition("-")[2], index, count) for instance, index, count in have}
+    want = {(str(index), str(index), str(len(shards))) for index in range(len(shards))}
+    report.equal("instance, index and count of the shards", sorted(ends), sorted(want))
+    report.equal("instances", len(have), len(shards))
 
 
 def check_queries(report, prometheus, combined, shards):

@@ -55,10 +55,11 @@ class Prometheus:
         shutil.copy(CONFIGURATION / configuration, own)
         # The file that is intended to differ between installations.
         (own / "targets.yaml").write_text(json.dumps([{"targets": targets}]))
-        # The documented rules, with the one line that they need.
-        (own / "rules.yaml").write_text(documents.rules(documents.SCALING))
-        with open(own / configuration, "a") as file:
-            file.write("\nrule_files: [rules.yaml]\n")
+        shutil.copy(CONFIGURATION / "rules.yaml", own)
+        # The documented rules, beside those that are provided.
+        (own / "scaling.yaml").write_text(documents.rules(documents.SCALING))
+        text = (own / configuration).read_text()
+        (own / configuration).write_text(text.replace("[rules.yaml]", "[rules.yaml, scaling.yaml]"))
         command = [self._program, f"--config.file={own / configuration}", *flags]
         command += [f"--web.listen-address={self._address}", f"--storage.tsdb.path={own / 'data'}"]
         command += ["--enable-feature=exemplar-storage"]

@@ -126,7 +126,7 @@ class Stack:
         """Compares the run's files, its own report and Prometheus."""
         series = own = self.prometheus.of_run(run.id)
         if run.flag("--shard"):
-            own = [one for one in series if one.labels.get("service_instance_id") == run.instance]
+            own = [one for one in series if one.labels.get("aiperf_shard_index") == run.shard_index]
         self.report.section(f"{run.name}: delivery")
         check_delivery.check_report(self.report, run, outage)
         self.report.section(f"{run.name}: Prometheus and the files")

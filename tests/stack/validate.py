@@ -23,9 +23,10 @@ DESTINATIONS = (
     "to-otlp.yaml",
     "to-prometheus-otlp.yaml",
     "to-prometheus-remote-write.yaml",
+    "to-traces.yaml",
 )
 KUSTOMIZATIONS = (".", "kubernetes/benchmark", "kubernetes/report")
-SETTINGS = ("PROMETHEUS_URL", "ONWARD_OTLP_ENDPOINT", "COLLECTOR_FILE")
+SETTINGS = ("PROMETHEUS_URL", "ONWARD_OTLP_ENDPOINT", "TRACES_OTLP_ENDPOINT", "COLLECTOR_FILE")
 PACKAGES = ("kubernetes-validate==1.37.0",)
 NOT_CHECKED = (
     "compose.yaml, kubernetes/ and Dockerfile are read by their own parsers but not run: that "
@@ -58,20 +59,20 @@ def run(*command, given=None, **environment):
 def collector(config, *destinations):
     """The Collector accepts collector.yaml with these destinations."""
     files = [f"--config={config / name}" for name in ("collector.yaml", *destinations)]
-    onward = "http://localhost:5317"
-    run(build.collector(), "validate", *files, ONWARD_OTLP_ENDPOINT=onward)
+    to = "http://localhost:5317"
+    run(build.collector(), "validate", *files, ONWARD_OTLP_ENDPOINT=to, TRACES_OTLP_ENDPOINT=to)
 
 
-def onward_needs_an_address(config):
-    """to-otlp.yaml requires an address: without one, the Collector must report it."""
-    files = [f"--config={config / name}" for name in ("collector.yaml", "to-otlp.yaml")]
+def needs_an_address(config, name):
+    """`name` requires an address: without one, the Collector must report it."""
+    files = [f"--config={config / file}" for file in ("collector.yaml", name)]
     try:
         run(build.collector(), "validate", *files)
     except Fault as fault:
         if "endpoint" in str(fault):
             return
         raise
-    raise Fault("it was taken without ONWARD_OTLP_ENDPOINT")
+    raise Fault("it was taken without its variable")
 
 
 def lines(text):
@@ -166,7 +167,8 @@ def checks(config, aiperf):
     for name in DESTINATIONS:
         yield f"collector.yaml with {name}", lambda name=name: collector(config, name)
     yield "collector.yaml with all destinations", lambda: collector(config, *DESTINATIONS)
-    yield "to-otlp.yaml without an address", lambda: onward_needs_an_address(config)
+    for name in ("to-otlp.yaml", "to-traces.yaml"):
+        yield f"{name} without an address", lambda name=name: needs_an_address(config, name)
     yield "the same labels by all ways", lambda: same_labels(config)
     two, three = config / "prometheus-2.yaml", config / "prometheus.yaml"
     yield "prometheus-2.yaml by Prometheus 2", lambda: run(build.promtool2(), "check", "config", two)
