@@ -7,6 +7,8 @@ Prints each difference and exits with 1 if there are any.
 
 import json
 import sys
+from bisect import bisect_right
+from collections import defaultdict
 from pathlib import Path
 
 import duckdb
@@ -31,6 +33,39 @@ METADATA = (
     "was_cancelled",
     "requested_output_tokens",
 )
+# Columns that are left out although requests have values.
+DUPLICATES = {
+    "full_decode_duration",
+    "full_response_inter_token_latency",
+    "full_response_output_token_throughput_per_user",
+}
+ALWAYS = {"error_code", "error_type", "error_message"}
+# The gauges of which requests have the last sample at or before their start, by column.
+GAUGES = {
+    "server_running_at_start": (
+        "vllm:num_requests_running",
+        "sglang:num_running_reqs",
+        "trtllm_num_requests_running",
+        "lmdeploy:num_requests_running",
+        "llamacpp:requests_processing",
+    ),
+    "server_waiting_at_start": (
+        "vllm:num_requests_waiting",
+        "sglang:num_queue_reqs",
+        "trtllm_num_requests_waiting",
+        "lmdeploy:num_requests_waiting",
+        "llamacpp:requests_deferred",
+    ),
+    "server_kv_cache_usage_at_start": (
+        "vllm:kv_cache_usage_perc",
+        "dynamo_component_gpu_cache_usage_percent",
+        "sglang:token_usage",
+        "trtllm_kv_cache_utilization",
+        "lmdeploy:gpu_cache_usage_perc",
+    ),
+}
+POWER = "gpu_power_at_start"
+SAMPLE = {"timestamp_ns", "value", "sum", "count", "bucket_le", "bucket_count"}
 
 
 def same(ours, theirs):
@@ -55,12 +90,13 @@ def expected_row(line):
 def check_rows(table, lines):
     if table.num_rows != len(lines):
         yield f"{table.num_rows} rows, {len(lines)} lines"
+    left_out = DUPLICATES - set(table.column_names)
     for number, (row, line) in enumerate(zip(table.to_pylist(), lines)):
         expected = expected_row(line)
         for name, value in expected.items():
-            if not same(row.get(name), value):
+            if name not in left_out and not same(row.get(name), value):
                 yield f"row {number}, {name}: {row.get(name)!r} is not {value!r}"
-        for name in set(row) & set(metric_columns(table)):
+        for name in set(row) & set(metric_columns(table)) - set(GAUGES) - {POWER}:
             if name not in line["metrics"] and row[name] is not None:
                 yield f"row {number}, {name}: should be null"
 
@@ -115,6 +151,85 @@ def check_units(table, summary):
             yield f"{tag} is in {units[tag]!r}, not {summary[tag]['unit']!r}"
 
 
+def check_columns(table):
+    """Each column has a value, and the metadata has the others."""
+    left_out = json.loads(metadata_of(table)["aiperf.left_out"])
+    if set(left_out) & set(table.column_names):
+        yield f"left out, but there: {left_out}"
+    for name in set(table.column_names) - ALWAYS if table.num_rows else ():
+        if table.column(name).null_count == table.num_rows:
+            yield f"{name} does not have a value"
+
+
+def gauges(directory):
+    """The samples of each series of each gauge, from the server's own table and the lines of GPUs."""
+    found = {column: defaultdict(list) for column in (*GAUGES, POWER)}
+    path = directory / "server_metrics_export.parquet"
+    rows = pyarrow.parquet.read_table(path).to_pylist() if path.exists() else []
+    for column, names in GAUGES.items():
+        name = next((name for name in names if any(row["metric_name"] == name for row in rows)), None)
+        for row in rows:
+            if row["metric_name"] == name:
+                series = tuple((key, value) for key, value in row.items() if key not in SAMPLE)
+                found[column][series].append((row["timestamp_ns"], row["value"]))
+    path = directory / "gpu_telemetry_export.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        sample = json.loads(line)
+        data = sample["telemetry_data"]
+        watts = data.get("nvidia_power_usage", data.get("amd_power"))
+        if watts is not None:
+            gpu = (sample["telemetry_source_url"], sample["gpu_index"], sample["gpu_uuid"])
+            found[POWER][gpu].append((sample["timestamp_ns"], watts))
+    return {column: [sorted(samples) for samples in of.values()] for column, of in found.items()}
+
+
+def check_gauges(directory, table):
+    """Requests have the last samples at or before their start: the sum, and of caches the mean."""
+    for column, series in gauges(directory).items():
+        if not series:
+            # Without the server's own table, nothing can be compared.
+            continue
+        if column not in table.column_names:
+            yield f"there is no column {column}"
+            continue
+        # The server's table begins with the measurement, before which there may be samples.
+        known_from = max(samples[0][0] for samples in series)
+        starts = table.column("request_start_ns").to_pylist()
+        for start, value in zip(starts, table.column(column).to_pylist()):
+            if start < known_from:
+                continue
+            last = [
+                samples[bisect_right(samples, (start, float("inf"))) - 1][1] for samples in series
+            ]
+            expected = sum(last) / (len(last) if column.startswith("server_kv") else 1)
+            if not same(value, expected):
+                yield f"{column} at {start} is {value}, not {expected}"
+
+
+def check_asof(directory, path, table):
+    """DuckDB's asof join has a row for each request, with the same numbers of running requests."""
+    column, names = next(iter(GAUGES.items()))
+    samples = directory / "server_metrics_export.parquet"
+    if column not in table.column_names or not samples.exists():
+        return
+    query = f"""
+        with batch as (
+            select timestamp_ns, sum(value) as value from read_parquet(?)
+            where metric_name in {names} group by 1
+        )
+        select request.{column}, batch.value
+        from read_parquet(?) as request
+        asof left join batch on request.request_start_ns >= batch.timestamp_ns
+    """
+    rows = duckdb.execute(query, [str(samples), str(path)]).fetchall()
+    if len(rows) != table.num_rows:
+        yield f"the join has {len(rows)} rows"
+    if len(gauges(directory)[column]) == 1:
+        different = [row for row in rows if row[1] is not None and row[0] != row[1]]
+        if different:
+            yield f"the join differs: {different[:3]}"
+
+
 def check_polars(path, table):
     """Polars reads the same columns, types and values."""
     frame = polars.read_parquet(path)
@@ -137,6 +252,9 @@ def main():
         *check_counts(path, lines, summary),
         *check_metadata(table, summary),
         *check_units(table, summary),
+        *check_columns(table),
+        *check_gauges(directory, table),
+        *check_asof(directory, path, table),
         *check_polars(path, table),
     ]
     for difference in differences:

@@ -349,8 +349,8 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "STREAM", value_parser = choice::<Stream>(), num_args = 1..,
           value_delimiter = ',')]
     pub(super) stream: Vec<Stream>,
-    /// Metrics of these streams to export over OTLP: all, or only those that alerts, comparisons of
-    /// runs and the first row of the dashboards need [default: full]
+    /// Metrics of these streams to export over OTLP, and to show under /metrics of the HTTP API: all, or
+    /// only those that alerts, comparisons of runs and the first row of the dashboards need [default: lean]
     #[arg(long, value_name = "SET", value_parser = choice::<MetricSet>())]
     pub(super) otel_metrics: Option<MetricSet>,
     /// Resource attributes for OTLP export: name=value

@@ -108,7 +108,7 @@ pub(super) fn run_config(
         dry_run: flags.output.dry_run,
         ui: flags.service.ui,
         stats_interval: flags.service.stats_interval.map(Nanos::from_seconds),
-        api: api(&flags.service, environment)?,
+        api: api(flags, environment)?,
         mlflow: flags.mlflow.config(environment)?,
         tables: Tables {
             trace_timing: flags.output.show_trace_timing,
@@ -375,7 +375,8 @@ fn judge(
 const MIN_TOKEN: usize = 16;
 
 /// Where the progress and the results are served; only with `--api-port`.
-fn api(flags: &ServiceArgs, environment: Environment<'_>) -> Result<api::Config, ConfigError> {
+fn api(all: &ProfileArgs, environment: Environment<'_>) -> Result<api::Config, ConfigError> {
+    let flags = &all.service;
     let default = api::Config::default();
     let grace =
         environment.number("AIPERF_API_SERVER_POST_COMPLETE_GRACE", default.grace.as_seconds())?;
@@ -398,6 +399,7 @@ fn api(flags: &ServiceArgs, environment: Environment<'_>) -> Result<api::Config,
         token: token.map(Secret::new),
         port: flags.api_port,
         host,
+        metric_set: all.output.otel_metrics.unwrap_or_default(),
         grace: Nanos::from_seconds(grace),
     })
 }

@@ -29,6 +29,7 @@ use base::platform::Background;
 use base::platform::process::yield_to_measurement;
 use base::redact::Secret;
 use base::units::{Clock, Nanos};
+use telemetry::MetricSet;
 
 use self::routes::Service;
 use self::socket::Socket;
@@ -63,6 +64,8 @@ pub struct Config {
     pub host: String,
     /// The token of requests that need one (`--api-token`); by default, a random one.
     pub token: Option<Secret>,
+    /// The metrics under `/metrics` (`--otel-metrics`).
+    pub metric_set: MetricSet,
     /// How long the API answers after the files are written
     /// (`AIPERF_API_SERVER_POST_COMPLETE_GRACE`).
     pub grace: Nanos,
@@ -70,7 +73,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { port: None, host: "127.0.0.1".to_owned(), token: None, grace: Nanos(5_000_000_000) }
+        Self {
+            port: None,
+            host: "127.0.0.1".to_owned(),
+            token: None,
+            metric_set: MetricSet::default(),
+            grace: Nanos(5_000_000_000),
+        }
     }
 }
 
@@ -93,6 +102,7 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     token: Option<Secret>,
+    metric_set: MetricSet,
 }
 
 impl Listener {
@@ -105,7 +115,8 @@ impl Listener {
         let listener = TcpListener::bind(&*addresses).map_err(failure)?;
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
-        Ok(Some(Self { socket: listener, address, token: config.token.clone() }))
+        let (token, metric_set) = (config.token.clone(), config.metric_set);
+        Ok(Some(Self { socket: listener, address, token, metric_set }))
     }
 
     /// Serves `status` until the [`Api`] is dropped, and for the time `grace` after the files are
@@ -116,7 +127,7 @@ impl Listener {
         interrupter: Interrupter,
         grace: Nanos,
     ) -> Result<Api, ApiError> {
-        let Self { socket, address, token } = self;
+        let Self { socket, address, token, metric_set } = self;
         let (token, generated) = Token::new_or_given(token);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
@@ -125,9 +136,10 @@ impl Listener {
         };
         let (stop, stopped) = watch::channel(false);
         let (alive, ended) = channel::<()>();
-        let stopped_too = stopped.clone();
         let signals = interrupter.clone();
-        let service = Service { status, interrupter, address, token, stopped: stopped_too };
+        let stopped_one = stopped.clone();
+        let service =
+            Service { status, interrupter, address, token, metric_set, stopped: stopped_one };
         let serve = move || {
             yield_to_measurement(Background::Timely);
             run(&runtime, listener, Arc::new(service), stopped);

@@ -41,7 +41,7 @@ pub struct Config {
     pub files: Option<PathBuf>,
     /// The exported streams.
     pub streams: Streams,
-    /// `--otel-metrics`: the metrics that are exported of them.
+    /// `--otel-metrics`: the metrics that are exported of them; all, unless the program sets it.
     pub metric_set: MetricSet,
     /// `--otel-resource-attributes`, in order; a later one overrides an earlier one.
     #[serde(serialize_with = "shown_attributes")]
@@ -106,7 +106,7 @@ impl Default for Config {
             url: None,
             files: None,
             streams: Streams { metrics: true, timing: true },
-            metric_set: MetricSet::default(),
+            metric_set: MetricSet::Full,
             resource_attributes: Vec::new(),
             run_name: None,
             provider: None,

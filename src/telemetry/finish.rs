@@ -160,11 +160,14 @@ impl Telemetry {
             let _ = helper.join();
             return Flushed::Exported;
         }
-        tracing::warn!(
-            "the collector did not accept the final metrics within {:.1} s; they are in the local \
-             files",
-            Clock::now().since(began).as_seconds()
-        );
+        // A failed export was reported already.
+        if !self.tee.has_failed() {
+            tracing::warn!(
+                "the collector did not accept the final metrics within {:.1} s; they are in the \
+                 local files",
+                Clock::now().since(began).as_seconds()
+            );
+        }
         self.tee.give_up();
         if is_flushed == Some(false) {
             return Flushed::Not;

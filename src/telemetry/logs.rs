@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, any_value};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use opentelemetry_proto::transform::common::tonic::Attributes;
 use serde::{Deserialize, Serialize};
@@ -129,13 +130,15 @@ impl Logs {
             state: Lock::new(state),
             servers: Lock::default(),
         };
-        logs.of_run(event::AIPERF_RUN_STARTED);
+        logs.of_run(event::AIPERF_RUN_STARTED, "started");
         logs
     }
 
+    /// Emits an event, of which `body` tells in words what its attributes say.
     fn emit(
         &self,
         (name, severity): (&str, SeverityNumber),
+        body: String,
         wall_ns: u64,
         place: Option<SpanLink>,
         attributes: Vec<KeyValue>,
@@ -153,6 +156,7 @@ impl Logs {
             severity_number: severity as i32,
             severity_text: text.to_owned(),
             event_name: name.to_owned(),
+            body: Some(AnyValue { value: Some(any_value::Value::StringValue(body)) }),
             attributes: Attributes::from(attributes).0,
             trace_id,
             span_id,
@@ -163,16 +167,16 @@ impl Logs {
     }
 
     /// Emits an event of the whole run.
-    fn of_run(&self, name: &str) {
+    fn of_run(&self, name: &str, what: &str) {
         let load = KeyValue::new(attribute::AIPERF_RUN_LOAD, self.load.clone());
-        self.now((name, SeverityNumber::Info), vec![load]);
+        self.now((name, SeverityNumber::Info), format!("run {what}: {}", self.load), vec![load]);
     }
 
     /// Emits an event of the run that happens now.
-    fn now(&self, event: (&str, SeverityNumber), attributes: Vec<KeyValue>) {
+    fn now(&self, event: (&str, SeverityNumber), body: String, attributes: Vec<KeyValue>) {
         let place =
             self.lifecycle.as_ref().map(|of| SpanLink { context: of.run(), is_sampled: true });
-        self.emit(event, self.clock.wall_ns(Clock::now()), place, attributes);
+        self.emit(event, body, self.clock.wall_ns(Clock::now()), place, attributes);
     }
 
     /// Emits the start and the end of a phase, once each.
@@ -185,23 +189,29 @@ impl Logs {
         if is_new {
             // Nothing is known yet but which phase it is.
             let attributes = identity_of_phase(phase, &self.phases).collect();
-            self.of_phase(event::AIPERF_PHASE_STARTED, phase, phase.start, attributes);
+            let event = (event::AIPERF_PHASE_STARTED, "started".to_owned());
+            self.of_phase(event, phase, phase.start, attributes);
         }
         if has_ended {
             let end = phase.requests_end.unwrap_or(phase.now);
-            self.of_phase(
-                event::AIPERF_PHASE_ENDED,
-                phase,
-                end,
-                phase_attributes(phase, &self.phases),
-            );
+            let event =
+                (event::AIPERF_PHASE_ENDED, format!("ended: {} requests", phase.requests_sent));
+            self.of_phase(event, phase, end, phase_attributes(phase, &self.phases));
         }
     }
 
-    fn of_phase(&self, name: &str, phase: &PhaseStats, at: Nanos, attributes: Vec<KeyValue>) {
+    fn of_phase(
+        &self,
+        (name, what): (&str, String),
+        phase: &PhaseStats,
+        at: Nanos,
+        attributes: Vec<KeyValue>,
+    ) {
+        let label = self.phases.get(phase.phase_index as usize).map(|label| &**label);
+        let body = format!("phase {} {what}", label.unwrap_or(phase.phase.as_str()));
         let context = self.lifecycle.as_ref().map(|of| of.phase(phase.phase_index));
         let place = context.map(|context| SpanLink { context, is_sampled: true });
-        self.emit((name, SeverityNumber::Info), self.clock.wall_ns(at), place, attributes);
+        self.emit((name, SeverityNumber::Info), body, self.clock.wall_ns(at), place, attributes);
     }
 
     /// Emits an event for a failed request. Those that the run itself cancelled have not failed.
@@ -222,13 +232,12 @@ impl Logs {
         let id = measured.record.request_id;
         attributes.push(KeyValue::new(attribute::AIPERF_REQUEST_ID, id.to_string()));
         attributes.push(KeyValue::new(attribute::EXCEPTION_TYPE, error.kind.as_str()));
-        attributes.push(KeyValue::new(
-            attribute::EXCEPTION_MESSAGE,
-            failure_text(&measured.record, error),
-        ));
+        let message = failure_text(&measured.record, error);
+        let body = format!("request failed: {message}");
+        attributes.push(KeyValue::new(attribute::EXCEPTION_MESSAGE, message));
         let place = self.share.map(|share| SpanLink::for_request(&measured.record, share));
         let event = (event::GEN_AI_CLIENT_OPERATION_EXCEPTION, SeverityNumber::Warn);
-        self.emit(event, measured.observation.end_wall_ns, place, attributes);
+        self.emit(event, body, measured.observation.end_wall_ns, place, attributes);
     }
 
     /// Emits the verdict about the client.
@@ -237,18 +246,21 @@ impl Logs {
         let mut attributes = vec![KeyValue::new(attribute::AIPERF_VERDICT, verdict.as_str())];
         let findings: Vec<&str> =
             health.reasons.iter().map(|reason| reason.finding.as_str()).collect();
+        let mut body = format!("client: {}", verdict.as_str());
         if !findings.is_empty() {
+            body = format!("{body} ({})", findings.join("; "));
             attributes.push(KeyValue::new(attribute::AIPERF_CLIENT_FINDING, findings.join("; ")));
         }
         let is_fine = verdict == Verdict::Valid;
-        self.now((event::AIPERF_CLIENT_JUDGED, severity(is_fine)), attributes);
+        self.now((event::AIPERF_CLIENT_JUDGED, severity(is_fine)), body, attributes);
     }
 
     /// Emits the verdict about the load.
     pub(super) fn load_health(&self, health: &LoadHealth) {
+        let body = format!("load: {}", health.verdict.as_str());
         let verdict = KeyValue::new(attribute::AIPERF_VERDICT, health.verdict.as_str());
         let is_fine = health.verdict == LoadVerdict::Sustained;
-        self.now((event::AIPERF_LOAD_JUDGED, severity(is_fine)), vec![verdict]);
+        self.now((event::AIPERF_LOAD_JUDGED, severity(is_fine)), body, vec![verdict]);
     }
 
     /// Emits that a steady state was found.
@@ -260,7 +272,8 @@ impl Logs {
             ),
             KeyValue::new(attribute::AIPERF_STEADY_STATE_SHARE, steady.request_share),
         ];
-        self.now((event::AIPERF_STEADY_STATE_FOUND, SeverityNumber::Info), attributes);
+        let body = format!("steady state found: {} requests", steady.request_count);
+        self.now((event::AIPERF_STEADY_STATE_FOUND, SeverityNumber::Info), body, attributes);
     }
 
     /// Emits a warning about the results.
@@ -270,10 +283,11 @@ impl Logs {
             KeyValue::new(attribute::AIPERF_WARNING_TITLE, title),
             KeyValue::new(attribute::AIPERF_WARNING_LEVEL, level),
         ];
+        let body = summary.map_or_else(|| title.to_owned(), |text| format!("{title}: {text}"));
         let summary = summary.map(ToOwned::to_owned);
         attributes
             .extend(summary.map(|text| KeyValue::new(attribute::AIPERF_WARNING_SUMMARY, text)));
-        self.now((event::AIPERF_WARNING_FOUND, severity(false)), attributes);
+        self.now((event::AIPERF_WARNING_FOUND, severity(false)), body, attributes);
     }
 
     /// Emits the result of a gate.
@@ -290,9 +304,12 @@ impl Logs {
         ];
         attributes.extend(value.map(|value| KeyValue::new(attribute::AIPERF_GATE_VALUE, value)));
         let unit = Some(unit).filter(|unit| value.is_some() && !unit.is_empty());
+        let shown = value.map(|value| format!(" ({value} {})", unit.unwrap_or_default()));
+        let shown = shown.unwrap_or_default().replace(" )", ")");
+        let body = format!("gate {expression}: {verdict}{shown}");
         attributes
             .extend(unit.map(|unit| KeyValue::new(attribute::AIPERF_GATE_UNIT, unit.to_owned())));
-        self.now((event::AIPERF_GATE_JUDGED, severity(held == Some(true))), attributes);
+        self.now((event::AIPERF_GATE_JUDGED, severity(held == Some(true))), body, attributes);
     }
 
     /// Emits what a scrape reveals about its server.
@@ -312,17 +329,24 @@ impl Logs {
     }
 
     fn of_server(&self, what: ServerEvent, endpoint: &Endpoint) {
-        let (name, is_fine) = match what {
-            ServerEvent::Restarted => (event::AIPERF_SERVER_RESTARTED, false),
-            ServerEvent::Unreachable => (event::AIPERF_SERVER_UNREACHABLE, false),
-            ServerEvent::Reachable => (event::AIPERF_SERVER_REACHABLE, true),
+        let (name, what, is_fine) = match what {
+            ServerEvent::Restarted => (event::AIPERF_SERVER_RESTARTED, "restarted", false),
+            ServerEvent::Unreachable => {
+                (event::AIPERF_SERVER_UNREACHABLE, "does not answer scrapes", false)
+            }
+            ServerEvent::Reachable => {
+                (event::AIPERF_SERVER_REACHABLE, "answers scrapes again", true)
+            }
         };
-        self.now((name, severity(is_fine)), address(&endpoint.url));
+        let attributes = address(&endpoint.url);
+        let place = attributes.iter().map(|part| part.value.to_string()).collect::<Vec<_>>();
+        let body = format!("server {} {what}", place.join(":"));
+        self.now((name, severity(is_fine)), body, attributes);
     }
 
     /// Emits the end of the run, and ends the input.
     pub(super) fn close(&self) {
-        self.of_run(event::AIPERF_RUN_ENDED);
+        self.of_run(event::AIPERF_RUN_ENDED, "ended");
         self.outbox.close();
     }
 

@@ -8,10 +8,10 @@ use client::server_family::{self, SeriesKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MetricSet {
     /// All.
-    #[default]
     Full,
     /// Those that alerts, the first row of the dashboards and comparisons of runs need: a small part of
     /// the series.
+    #[default]
     Lean,
 }
 
@@ -73,6 +73,12 @@ impl MetricSet {
         let is_lean =
             || NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         self == Self::Full || is_lean()
+    }
+
+    /// Returns whether the metric with this tag is in the set.
+    #[must_use]
+    pub fn includes_metric(self, tag: &str) -> bool {
+        self.includes(&format!("aiperf.{tag}"))
     }
 
     /// Returns the instrument with the boundaries that it has in the set; `None` if it is not included.

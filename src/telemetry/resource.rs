@@ -5,12 +5,17 @@ pub(super) mod ci;
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{ResourceDetector as _, TelemetryResourceDetector};
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use uuid::{Builder, Uuid};
 
 use base::platform::host;
 use base::semconv::attribute;
 
 use super::settings::Settings;
 use super::{Config, Identity};
+
+/// The namespace of IDs of service instances in UUIDs of version 5 (semantic conventions, "service").
+const NAMESPACE: [u8; 16] = 0x4d63_009a_8d0f_11ee_aad7_4c79_6ed8_e320_u128.to_be_bytes();
 
 /// The resources of the signals.
 pub(super) struct Resources {
@@ -41,18 +46,12 @@ fn attributes(
     has_ci_run: bool,
 ) -> Vec<KeyValue> {
     let id = identity.benchmark_id.to_string();
-    let instance = match identity.shard {
-        Some(shard) => format!("{id}-{}", shard.index()),
-        None => id.clone(),
-    };
     let name = config.run_name.as_ref().unwrap_or(&identity.info.load);
     let model = identity.models.first().map_or("", |model| model);
     let mut attributes = vec![
         KeyValue::new(attribute::SERVICE_NAME, "aiperf"),
         KeyValue::new(attribute::SERVICE_VERSION, env!("CARGO_PKG_VERSION")),
-        // Each run is an instance, even if a process performs several; if processes share a run,
-        // each process is one.
-        KeyValue::new(attribute::SERVICE_INSTANCE_ID, instance),
+        KeyValue::new(attribute::SERVICE_INSTANCE_ID, instance(identity, name).to_string()),
         KeyValue::new(attribute::AIPERF_BENCHMARK_ID, id),
         KeyValue::new(attribute::AIPERF_ENDPOINT_TYPE, identity.endpoint_type.traits().name),
         KeyValue::new(attribute::AIPERF_MODEL_NAME, model.to_owned()),
@@ -83,7 +82,34 @@ fn attributes(
         attributes.retain(|have| have.key != given.key);
         attributes.push(given);
     }
+    if let Some(shard) = identity.shard {
+        // Each process that shares a run is an instance, whatever name the user gives to all of them.
+        let is_instance =
+            |pair: &&mut KeyValue| pair.key.as_str() == attribute::SERVICE_INSTANCE_ID;
+        for pair in attributes.iter_mut().filter(is_instance) {
+            pair.value = format!("{}-{}", pair.value, shard.index()).into();
+        }
+    }
     attributes
+}
+
+/// Returns the ID of what performs a benchmark: the same for each of its runs on this machine, so that a
+/// series continues from run to run where the ID of the run is not a label.
+fn instance(identity: &Identity, name: &str) -> Uuid {
+    let mut of = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    of.update(&NAMESPACE);
+    let endpoint = identity.endpoint_type.traits().name;
+    let parts = [&*host::name(), name, endpoint].map(str::to_owned).into_iter();
+    let models = identity.models.iter().map(ToString::to_string);
+    let urls = identity.urls.iter().map(ToString::to_string);
+    for part in parts.chain(models).chain(urls) {
+        of.update(part.as_bytes());
+        of.update(b"\n");
+    }
+    let mut first = [0; 16];
+    let digest = of.finish();
+    first.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+    Builder::from_sha1_bytes(first).into_uuid()
 }
 
 /// Returns the name, the language and the version of the OpenTelemetry SDK, as it states them.

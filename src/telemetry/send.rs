@@ -23,7 +23,7 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use base::causes::{described, find};
+use base::causes::{find, root};
 use base::interrupt::Interrupt;
 use base::lock::Lock;
 use base::units::{Nanos, retry_after};
@@ -228,6 +228,9 @@ impl Courier {
     }
 }
 
+/// Maximum length of a collector's message that is shown, in bytes.
+const MAX_MESSAGE: usize = 120;
+
 /// The reason why the collector did not accept a request.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -333,7 +336,7 @@ impl Connection {
         if self.gzip {
             client = client.send_compressed(CompressionEncoding::Gzip);
         }
-        client.ready().await.map_err(|error| Failure::new(described(&error), true))?;
+        client.ready().await.map_err(|error| Failure::new(root(&error).to_string(), true))?;
         let mut request = tonic::Request::new(body);
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
         let answer =
@@ -392,14 +395,14 @@ fn rejected_in(answer: &Value, member: &str) -> i64 {
 }
 
 fn unanswered(error: &reqwest::Error) -> Failure {
-    Failure::new(described(error), !error.is_builder())
+    Failure::new(root(error).to_string(), !error.is_builder())
 }
 
 /// Returns the failure of a request whose connection broke. The status is then not a response of
 /// the collector, whatever its code.
 fn broken(status: &Status) -> Option<Failure> {
     find::<tonic::transport::Error>(status)?;
-    Some(Failure::new(described(status), true))
+    Some(Failure::new(root(status).to_string(), true))
 }
 
 /// Returns the failure for a status. The OTLP specification, "Failures", defines which codes are
@@ -418,7 +421,17 @@ fn refused(status: &Status) -> Failure {
         _ => false,
     };
     let is_unsupported = status.code() == Code::Unimplemented;
-    Failure { reason: described(status), is_passing, is_unsupported, after }
+    let reason = one_line(status.code().description(), status.message());
+    Failure { reason, is_passing, is_unsupported, after }
+}
+
+/// Returns what a status means, with the first line of its message if that is not too long.
+fn one_line(meaning: &str, message: &str) -> String {
+    let line = message.lines().next().map(str::trim).unwrap_or_default();
+    if line.is_empty() || line.len() > MAX_MESSAGE {
+        return meaning.to_owned();
+    }
+    format!("{meaning}: {line}")
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {

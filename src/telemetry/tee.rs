@@ -215,6 +215,11 @@ impl TeeState {
         }
     }
 
+    /// Returns whether an export has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire) > 0
+    }
+
     /// Records the outcome of an export: the number of rejected points, or why it failed.
     fn note(&self, connection: &Connection, outcome: Result<u64, Failure>) {
         if self.closed.load(Ordering::Acquire) {
@@ -236,8 +241,7 @@ impl TeeState {
                 self.may_be_taken_yet.store(is_passing && is_soon, Ordering::Release);
                 self.failed.fetch_add(1, Ordering::AcqRel);
                 connection.complain(format_args!(
-                    "did not accept an export ({reason}); the run continues, and later exports \
-                     include the values"
+                    "did not accept an export ({reason}); the run continues, and its files are complete"
                 ));
             }
         }

@@ -231,6 +231,11 @@ fn prometheus_reads_the_results() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("metrics.txt"), text).unwrap();
     run_python("tests/check_exposition.py", place.path());
+    assert!(!run.text("/metrics").contains("aiperf_decode_duration_ms"));
+    run.shut_down();
+    let flags = [&LONG[..], &["--otel-metrics", "full"]].concat();
+    let run = start(&mock.url(), &flags, &[NO_GRACE]);
+    wait_until("all", || run.text("/metrics").contains("aiperf_decode_duration_ms_count"));
     run.shut_down();
 }
 

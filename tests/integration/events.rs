@@ -31,6 +31,14 @@ fn counts(records: &[LogRecord]) -> BTreeMap<&str, usize> {
     counts
 }
 
+/// Returns the text of an event; empty if there is none.
+fn body(record: &LogRecord) -> &str {
+    match record.body.as_ref().and_then(|body| body.value.as_ref()) {
+        Some(Any::StringValue(text)) => text,
+        _ => "",
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
@@ -74,8 +82,12 @@ fn what_happens_is_told_with_its_place_in_the_traces() {
             records.iter().filter(|record| record.event_name == EXCEPTION).collect();
         // 12 requests, of which the 5th and the 10th fail.
         assert_eq!((failed.len(), exceptions.len()), (2, 2));
+        for record in &records {
+            assert!(!body(record).is_empty(), "{record:?}");
+        }
         for record in &exceptions {
             let of = |key: &str| attribute(&record.attributes, key);
+            assert_eq!(body(record), "request failed: 503 http_5xx");
             assert_eq!(of("aiperf.request.id").as_ref(), failed.get(&hex(&record.trace_id)));
             assert_eq!((record.span_id.len(), record.flags), (8, 1));
             // 13 is WARN, as the conventions require.

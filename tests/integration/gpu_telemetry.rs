@@ -1,6 +1,7 @@
 //! Whole runs that scrape exporters of GPUs with known power and energy.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
@@ -97,6 +98,7 @@ fn energy_and_what_follows_from_it_are_those_of_the_exporter() {
     }
     // The script computes everything else from the samples and the records.
     run_python("tests/check_gpu_telemetry.py", run.directory.path());
+    run_python("tests/read_parquet.py", run.directory.path());
     run_python("tests/run_notebook.py", run.directory.path());
     run_python("tests/read_with_aiperf.py", run.directory.path());
     let seconds = energy / average(&summary, "nvidia_average_gpu_power");
@@ -122,6 +124,12 @@ fn energy_and_what_follows_from_it_are_those_of_the_exporter() {
     for tag in ["nvidia_energy_per_request", "nvidia_output_tokens_per_joule"] {
         assert_eq!(rebuilt[tag], summary[tag], "{tag}");
     }
+    // So is the table, and one that is made from the lines has the samples, too.
+    run_python("tests/read_parquet.py", run.directory.path());
+    fs::remove_file(run.path("profile_export.parquet")).unwrap();
+    let again = aiperf(&["report", run.directory.path().to_str().unwrap()]).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    run_python("tests/read_parquet.py", run.directory.path());
 }
 
 #[test]

@@ -87,10 +87,11 @@ fn exported(set: &[&str], more: &[&str]) -> Series {
 }
 
 const LEAN: [&str; 2] = ["--otel-metrics", "lean"];
+const FULL: [&str; 2] = ["--otel-metrics", "full"];
 
 #[test]
 fn the_lean_set_has_few_series_and_agrees_with_the_files() {
-    let (lean, full) = (exported(&LEAN, &[]), exported(&[], &[]));
+    let (lean, full) = (exported(&LEAN, &[]), exported(&FULL, &[]));
     assert!(lean.total() < 300, "{} series:\n{:#?}", lean.total(), lean.points);
     assert!(full.total() > 5 * lean.total(), "{} and {} series", full.total(), lean.total());
     // What is known of the load, and whether anything was in flight at the time of an export, may

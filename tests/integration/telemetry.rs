@@ -505,7 +505,6 @@ fn the_resource_says_what_ran_and_flags_override() {
     let id = Uuid::from_u128(7).to_string();
     for (key, value) in [
         ("service.name", "bench"),
-        ("service.instance.id", &id),
         ("aiperf.benchmark.id", &id),
         ("aiperf.endpoint.type", "chat"),
         ("aiperf.model.name", "tiny"),

@@ -128,6 +128,8 @@ pub struct Watched {
     pub meaning: &'static str,
     /// The requests that it counts, if it counts those in the server.
     pub counts: Option<InServer>,
+    /// Whether it is the share of the KV cache that is in use.
+    pub is_kv_cache: bool,
 }
 
 /// Where requests are in a server.
@@ -148,6 +150,11 @@ impl Watched {
     /// Returns the same metric, which counts the requests there.
     pub(super) const fn counts(self, place: InServer) -> Self {
         Self { counts: Some(place), ..self }
+    }
+
+    /// Returns the same metric, which is the share of the KV cache in use.
+    pub(super) const fn of_kv_cache(self) -> Self {
+        Self { is_kv_cache: true, ..self }
     }
 
     /// Returns the unit in which values are shown, if it is not the metric's own.
@@ -171,6 +178,7 @@ pub const fn gauge(name: &'static str, statistic: Statistic, meaning: &'static s
         is_share: false,
         meaning,
         counts: None,
+        is_kv_cache: false,
     }
 }
 
@@ -197,6 +205,7 @@ pub(super) const fn counter(
         is_share: false,
         meaning,
         counts: None,
+        is_kv_cache: false,
     }
 }
 
@@ -210,6 +219,7 @@ pub(super) const fn histogram(name: &'static str, meaning: &'static str) -> Watc
         is_share: false,
         meaning,
         counts: None,
+        is_kv_cache: false,
     }
 }
 

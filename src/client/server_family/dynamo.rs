@@ -33,7 +33,8 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
             "dynamo_component_router_kv_transfer_estimated_latency_seconds",
             "KV transfer, an upper bound",
         ),
-        share("dynamo_component_gpu_cache_usage_percent", Max, "KV cache in use on the workers"),
+        share("dynamo_component_gpu_cache_usage_percent", Max, "KV cache in use on the workers")
+            .of_kv_cache(),
     ],
     counts: &[
         Count { only: Some(("status", "success")), ..requests("dynamo_frontend_requests") },

@@ -17,7 +17,8 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         gauge("lmdeploy:num_requests_running", Avg, "requests in the batch").counts(Running),
         gauge("lmdeploy:num_requests_waiting", Max, "queue; growing means saturated")
             .counts(Waiting),
-        share("lmdeploy:gpu_cache_usage_perc", Max, "KV cache in use; above 90% it limits"),
+        share("lmdeploy:gpu_cache_usage_perc", Max, "KV cache in use; above 90% it limits")
+            .of_kv_cache(),
         histogram("lmdeploy:e2e_request_latency_seconds", "request latency"),
         histogram("lmdeploy:time_to_first_token_seconds", "time to first token"),
         histogram("lmdeploy:time_per_output_token_seconds", "inter-token latency"),

@@ -15,7 +15,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
     watched: &[
         gauge("sglang:num_running_reqs", Avg, "requests in the batch").counts(Running),
         gauge("sglang:num_queue_reqs", Max, "queue; growing means saturated").counts(Waiting),
-        share("sglang:token_usage", Max, "KV cache in use; above 90% it limits"),
+        share("sglang:token_usage", Max, "KV cache in use; above 90% it limits").of_kv_cache(),
         share("sglang:cache_hit_rate", Avg, "prefix cache hits"),
         gauge("sglang:gen_throughput", Avg, "tokens per second"),
         histogram("sglang:time_to_first_token_seconds", "time to first token"),

@@ -24,7 +24,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         counter("trtllm_generation_tokens", Rate, "decode throughput"),
         gauge("trtllm_num_requests_running", Avg, "requests in the batch").counts(Running),
         gauge("trtllm_num_requests_waiting", Max, "queue; growing means saturated").counts(Waiting),
-        share("trtllm_kv_cache_utilization", Max, "KV cache in use"),
+        share("trtllm_kv_cache_utilization", Max, "KV cache in use").of_kv_cache(),
         share("trtllm_kv_cache_hit_rate", Avg, "KV cache blocks reused"),
     ],
     counts: &[

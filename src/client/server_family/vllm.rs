@@ -18,6 +18,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         gauge("vllm:num_requests_waiting", Max, "queue; growing means saturated").counts(Waiting),
         gauge("vllm:num_requests_waiting_by_reason", Max, "queue, by reason"),
         share("vllm:kv_cache_usage_perc", Max, "KV cache in use; above 90% it limits")
+            .of_kv_cache()
             .once("vllm:gpu_cache_usage_perc"),
         counter("vllm:num_preemptions", Total, "above 0: memory pressure"),
         histogram("vllm:e2e_request_latency_seconds", "request latency"),

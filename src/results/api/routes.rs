@@ -22,6 +22,7 @@ use base::interrupt::Interrupter;
 use base::units::Nanos;
 use client::schedule::PhaseStats;
 use measure::metrics::metric::MetricResult;
+use telemetry::MetricSet;
 
 use super::body::{Answer, Parts};
 use super::prometheus::exposition;
@@ -65,6 +66,8 @@ pub(super) struct Service {
     /// The address that it listens on.
     pub(super) address: SocketAddr,
     pub(super) token: Token,
+    /// The metrics under `/metrics`.
+    pub(super) metric_set: MetricSet,
     pub(super) stopped: watch::Receiver<bool>,
 }
 
@@ -103,7 +106,9 @@ impl Service {
             "/" => whole(TEXT, PATHS),
             "/healthz" | "/readyz" => whole(TEXT, "ok"),
             "/metrics" => {
-                whole(EXPOSITION, exposition(&labels(run.as_ref()), &self.status.results()))
+                let mut results = self.status.results();
+                results.retain(|result| self.metric_set.includes_metric(result.metric.tag.name()));
+                whole(EXPOSITION, exposition(&labels(run.as_ref()), &results))
             }
             "/api/metrics" => object(&self.metrics(run.as_ref())),
             "/api/progress" => object(&self.progress(run.as_ref())),

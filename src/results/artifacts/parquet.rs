@@ -1,10 +1,12 @@
 //! `profile_export.parquet`: one row per request.
 
 mod again;
+mod finish;
 pub(super) mod parts;
 mod run;
+mod state;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parquet::errors::ParquetError;
 use serde::Serialize;
@@ -17,7 +19,7 @@ use measure::metrics::{Metric, Registry, ValueType};
 
 use super::decimal::Form;
 use super::entry::{Entry, exported};
-use super::error::{ArtifactError, WriteFailure};
+use super::error::ArtifactError;
 use super::table::{self, Cell, Column, Rows, TableWriter};
 use super::{jsonl, replace};
 use crate::run::{RunDescription, RunReport};
@@ -27,6 +29,8 @@ pub(super) use again::Unfit;
 pub(super) use again::field_of_line;
 pub(super) use parts::GrowingTable;
 use run::RunColumns;
+use state::State;
+pub(super) use state::{Observed, Samples};
 
 /// Number of rows of a row group.
 const MAX_ROWS: usize = 8192;
@@ -36,11 +40,14 @@ const MAX_LIST_VALUES: usize = 1 << 20;
 /// Metadata key of the run's ID.
 const BENCHMARK_ID: &str = "aiperf.benchmark_id";
 
+/// Metadata key of the columns that the table could have, but lacks.
+const LEFT_OUT: &str = "aiperf.left_out";
+
 /// Column that says whether a request meets all objectives.
 const GOOD: &str = "good";
 
 /// Version of the columns and of the file's metadata.
-const SCHEMA_VERSION: &str = "1.3";
+const SCHEMA_VERSION: &str = "1.4";
 
 /// The table of requests.
 pub(super) struct RecordTable {
@@ -66,6 +73,8 @@ enum Source {
     Metric(&'static Metric),
     /// Whether a request has a value of the metric.
     Has(&'static Metric),
+    /// What servers and GPUs reported, which is known when the table is finished.
+    State(State),
 }
 
 impl<'r> From<FieldValue<'r>> for Cell<'r> {
@@ -116,6 +125,7 @@ impl RecordTable {
                 Source::Has(metric) => {
                     column.push(Cell::Bool(values.get(metric.tag).is_some()));
                 }
+                Source::State(_) => column.push(Cell::Absent),
             }
         }
         self.holds(1)
@@ -125,14 +135,6 @@ impl RecordTable {
     fn holds(&self, groups: usize) -> bool {
         let rows = &self.table.rows;
         rows.count() >= groups * MAX_ROWS || rows.list_values() >= groups * MAX_LIST_VALUES
-    }
-
-    /// Writes the footer, which contains the results, and renames the file to its final name.
-    pub(super) fn close(self, report: &RunReport) -> Result<PathBuf, WriteFailure> {
-        let metadata = file_metadata(&self.sources, report);
-        let path = self.table.path.clone();
-        let closed = self.failure.map_or_else(|| self.table.close(metadata), Err);
-        closed.map_err(|error| table::failure(&path, error))
     }
 }
 
@@ -147,7 +149,8 @@ fn push_metric(column: &mut Column, metric: &Metric, value: Option<&Value>) {
     }
 }
 
-/// Returns the columns of the table with their sources: those of the run, of fields and of metrics.
+/// Returns the columns of the table with their sources: those of the run, of fields, of metrics and of
+/// servers and GPUs.
 fn columns(registry: &Registry) -> Vec<(Source, Column)> {
     let mut columns = run::columns();
     let mut fields: Vec<(u16, &'static Field)> =
@@ -168,6 +171,8 @@ fn columns(registry: &Registry) -> Vec<(Source, Column)> {
         tag::GOOD_REQUEST_COUNT => (Source::Has(metric), Column::bool(GOOD)),
         _ => (Source::Metric(metric), of_metric(metric)),
     }));
+    let states = State::ALL.into_iter();
+    columns.extend(states.map(|state| (Source::State(state), Column::double(state.column()))));
     columns
 }
 
@@ -206,6 +211,7 @@ fn description(sources: &[Source], benchmark_id: Uuid) -> table::Metadata {
             Source::Metric(metric) => {
                 Some((metric.tag.name().to_owned(), metric.display_unit.label().into()))
             }
+            Source::State(state) => Some((state.column().to_owned(), state.unit().into())),
             Source::Run(_) | Source::Field(_) | Source::Has(_) => None,
         })
         .collect();

@@ -4,16 +4,20 @@
 mod read;
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
 use parquet::schema::types::{Type, TypePtr};
 use tempfile::NamedTempFile;
 use uuid::Uuid;
@@ -106,6 +110,18 @@ impl Column {
         Self { is_diverse, ..self }
     }
 
+    /// Returns an empty column of the same name and type.
+    pub(super) fn like(&self) -> Self {
+        let values = match self.values {
+            Values::Int(_) => Values::Int(Vec::new()),
+            Values::Double(_) => Values::Double(Vec::new()),
+            Values::Bool(_) => Values::Bool(Vec::new()),
+            Values::Text(_) => Values::Text(Vec::new()),
+            Values::List(_) => Values::List(Vec::new()),
+        };
+        Self::new(self.name.clone(), values).diverse(self.is_diverse)
+    }
+
     /// Adds cells.
     pub(super) fn with<'c>(mut self, cells: impl IntoIterator<Item = Cell<'c>>) -> Self {
         cells.into_iter().for_each(|cell| self.push(cell));
@@ -148,6 +164,15 @@ impl Column {
         if matches!(self.values, Values::List(_)) {
             self.repetition.push(0);
         }
+    }
+
+    /// Writes the cells as the next column of a row group.
+    pub(super) fn write_to(&self, rows: &mut GroupWriter<'_>) -> Result<(), ParquetError> {
+        let next = rows.next_column()?;
+        let mut writer =
+            next.ok_or_else(|| ParquetError::General("too many columns".to_owned()))?;
+        self.write(&mut writer)?;
+        writer.close()
     }
 
     fn write(&self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
@@ -283,12 +308,8 @@ impl Rows {
     /// Writes the rows as a row group.
     pub(super) fn write(&self, file: &mut FileWriter) -> Result<(), ParquetError> {
         let mut group = file.next_row_group()?;
-        let mut columns = self.columns.iter();
-        while let Some(mut writer) = group.next_column()? {
-            if let Some(column) = columns.next() {
-                column.write(&mut writer)?;
-            }
-            writer.close()?;
+        for column in &self.columns {
+            column.write_to(&mut group)?;
         }
         group.close().map(drop)
     }
@@ -296,6 +317,28 @@ impl Rows {
 
 /// The file of a table.
 pub(super) type FileWriter = SerializedFileWriter<NamedTempFile>;
+
+/// A row group of a table that is being written.
+pub(super) type GroupWriter<'a> = SerializedRowGroupWriter<'a, NamedTempFile>;
+
+/// Copies the column `at` of a group in `file` as the next column of `rows`.
+pub(super) fn splice(
+    rows: &mut GroupWriter<'_>,
+    file: &File,
+    group: &RowGroupMetaData,
+    at: usize,
+) -> Result<(), ParquetError> {
+    let column = group.column(at);
+    let close = ColumnCloseResult {
+        bytes_written: column.compressed_size().cast_unsigned(),
+        rows_written: group.num_rows().cast_unsigned(),
+        metadata: column.clone(),
+        bloom_filter: None,
+        column_index: None,
+        offset_index: None,
+    };
+    rows.append_column(file, close)
+}
 
 /// A table that is being written.
 pub(super) struct TableWriter {

@@ -5,12 +5,25 @@ use uuid::Uuid;
 use base::environment::Environment;
 use base::redact::Secret;
 use client::endpoint::EndpointType;
+use client::schedule::Shard;
 
 use super::*;
 use crate::RunSettings;
 
+/// The ID of a run.
+const RUN: u128 = 7;
+
 /// The resources of a run in a job of GitHub Actions.
 fn resources(config: Config, variables: &[(&str, &str)]) -> Resources {
+    resources_of(config, variables, |_| {})
+}
+
+/// The resources of a run whose identity is changed by `change`.
+fn resources_of(
+    config: Config,
+    variables: &[(&str, &str)],
+    change: impl FnOnce(&mut Identity),
+) -> Resources {
     let config = Config { url: Some(Secret::new("c:1")), ..config };
     let job = [("GITHUB_ACTIONS", "true"), ("GITHUB_RUN_ID", "17"), ("GITHUB_WORKFLOW", "bench")];
     let variables: Vec<_> = job.iter().chain(variables).collect();
@@ -19,8 +32,8 @@ fn resources(config: Config, variables: &[(&str, &str)]) -> Resources {
         found.map(|(_, value)| (*value).to_owned())
     };
     let settings = Settings::resolve(&config, Environment::new(&lookup)).unwrap();
-    let identity = Identity {
-        benchmark_id: Uuid::from_u128(7),
+    let mut identity = Identity {
+        benchmark_id: Uuid::from_u128(RUN),
         endpoint_type: EndpointType::CHAT,
         models: vec!["m".into()],
         urls: Vec::new(),
@@ -31,6 +44,7 @@ fn resources(config: Config, variables: &[(&str, &str)]) -> Resources {
         sweep_id: None,
         shard: None,
     };
+    change(&mut identity);
     Resources::new(&config, &identity, &settings)
 }
 
@@ -72,4 +86,24 @@ fn only_traces_have_the_ci_run_unless_metrics_are_to_have_it() {
     let resources = resources(Config::default(), &given);
     assert_eq!(value(&resources.metrics, key).as_deref(), Some("18"));
     assert_eq!(value(&resources.traces, key).as_deref(), Some("18"));
+}
+
+#[test]
+fn an_instance_is_the_same_for_each_run_of_a_benchmark_and_another_for_each_shard() {
+    let key = "service.instance.id";
+    let of = |config: Config, variables: &[(&str, &str)], change: &dyn Fn(&mut Identity)| {
+        value(&resources_of(config, variables, change).metrics, key).unwrap()
+    };
+    let plain = of(Config::default(), &[], &|_| {});
+    let id = Uuid::parse_str(&plain).unwrap();
+    assert_eq!(id.get_version_num(), 5);
+    let again = |identity: &mut Identity| identity.benchmark_id = Uuid::from_u128(RUN + 1);
+    assert_eq!(of(Config::default(), &[], &again), plain);
+    let named = Config { run_name: Some("nightly".to_owned()), ..Config::default() };
+    assert_ne!(of(named, &[], &again), plain);
+    let shard = |identity: &mut Identity| identity.shard = Some(Shard::checked(1, 3).unwrap());
+    assert_eq!(of(Config::default(), &[], &shard), format!("{plain}-1"));
+    let given = [("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=mine")];
+    assert_eq!(of(Config::default(), &given, &|_| {}), "mine");
+    assert_eq!(of(Config::default(), &given, &shard), "mine-1");
 }

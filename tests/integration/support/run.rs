@@ -74,7 +74,7 @@ pub(crate) struct Run {
 }
 
 /// Profiles the server at `url`, with streamed chat of 4 tokens unless `extra` changes this or
-/// contains a dataset.
+/// contains a dataset. What is exported are all metrics unless `extra` selects a set.
 pub(crate) fn profile(url: &str, extra: &[&str]) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let output = profile_command(url, directory.path(), extra).output().unwrap();
@@ -92,11 +92,18 @@ pub(crate) fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Co
     if !extra.contains(&"--endpoint-type") {
         command.arg("--streaming");
     }
+    if exports(extra) && !extra.contains(&"--otel-metrics") {
+        command.args(["--otel-metrics", "full"]);
+    }
     let otel_url = extra.iter().position(|flag| *flag == "--otel-url").map(|at| extra[at + 1]);
     if otel_url.is_some_and(is_of_grpc) {
         command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     }
     command
+}
+
+fn exports(flags: &[&str]) -> bool {
+    ["--otel-url", "--otel-file"].iter().any(|flag| flags.contains(flag))
 }
 
 /// Returns whether a collector's URL means gRPC in the tests: without a path, and not on the HTTP

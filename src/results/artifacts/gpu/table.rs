@@ -12,11 +12,13 @@ use serde::Deserialize;
 
 use base::input;
 use base::input::lines::{LineFault, Lines};
+use measure::gpu::fields::POWER;
 use measure::gpu::identity::Gpu;
 use measure::gpu::report::GpuReport;
 
 use crate::artifacts::error::WriteFailure;
 use crate::artifacts::open;
+use crate::artifacts::parquet::Samples;
 use crate::artifacts::table::{self, Cell, Column, Rows, TableWriter};
 use crate::run::RunReport;
 
@@ -127,6 +129,23 @@ fn each(
             Err(LineFault::Read(error)) => return Err(error.into()),
         }
     }
+}
+
+/// Returns the power of each GPU over time, in watts, from the file `lines`; nothing if there is none.
+pub(in crate::artifacts) fn power(lines: &Path) -> Result<Vec<Samples>, ParquetError> {
+    let mut gpus: BTreeMap<(String, u64, String), Samples> = BTreeMap::new();
+    if !lines.exists() {
+        return Ok(Vec::new());
+    }
+    each(lines, |line| {
+        let mut known = POWER.iter().filter_map(|(_, tag)| line.telemetry_data.get(*tag));
+        if let Some(watts) = known.next() {
+            let gpu = (line.telemetry_source_url, line.gpu.gpu_index, line.gpu.gpu_uuid);
+            gpus.entry(gpu).or_default().push((line.timestamp_ns, *watts));
+        }
+        Ok(())
+    })?;
+    Ok(gpus.into_values().collect())
 }
 
 /// Returns the units of the fields.

@@ -7,7 +7,6 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::FileReader;
@@ -20,7 +19,8 @@ use measure::metrics::fields::{Field, FieldValue, Form};
 use measure::metrics::metric::RecordValues;
 
 use super::super::open;
-use super::{BENCHMARK_ID, RecordTable};
+use super::super::table::{self, Cell};
+use super::{BENCHMARK_ID, LEFT_OUT, RecordTable, Source};
 
 /// The members of a line other than metrics.
 #[derive(Default, Deserialize)]
@@ -131,36 +131,55 @@ impl RecordTable {
         if !wanted.contains(&rows) {
             return Err(Unfit::Rows(rows, *wanted.end()));
         }
-        if metadata.file_metadata().schema() != &*self.table.rows.schema()? {
-            return Err(Unfit::OtherColumns);
-        }
+        let columns = self.columns_in(metadata)?.ok_or(Unfit::OtherColumns)?;
         if self.failure.is_none() && self.table.rows.count() > 0 {
             self.failure = self.table.write_group().err();
         }
         if self.failure.is_none() {
-            self.failure = self.copy(&file, metadata).err();
+            self.failure = self.copy(&file, metadata, &columns).err();
         }
         Ok(rows)
     }
 
-    /// Writes the row groups of a table with the same columns.
+    /// Returns where each column is in a table, `None` for those that it lacks since they do not have
+    /// values there; `None` if its columns are others.
+    pub(super) fn columns_in(
+        &self,
+        table: &ParquetMetaData,
+    ) -> Result<Option<Vec<Option<usize>>>, ParquetError> {
+        let theirs = table.file_metadata().schema().get_fields();
+        let left_out = value(table, LEFT_OUT).unwrap_or("[]");
+        let left_out: Vec<String> = serde_json::from_str(left_out).unwrap_or_default();
+        let ours = self.table.rows.schema()?;
+        let mut columns = Vec::new();
+        for (field, source) in ours.get_fields().iter().zip(&self.sources) {
+            let place = theirs.iter().position(|their| their.name() == field.name());
+            let may_lack = left_out.iter().any(|name| name == field.name());
+            match place {
+                Some(place) if theirs[place] == *field => columns.push(Some(place)),
+                None if may_lack || matches!(source, Source::State(_)) => columns.push(None),
+                _ => return Ok(None),
+            }
+        }
+        let is_all = columns.iter().flatten().count() == theirs.len();
+        Ok(is_all.then_some(columns))
+    }
+
+    /// Writes the row groups of a table, in which the columns are at these places.
     pub(super) fn copy(
         &mut self,
         file: &File,
         metadata: &ParquetMetaData,
+        places: &[Option<usize>],
     ) -> Result<(), ParquetError> {
         for group in metadata.row_groups() {
+            let nothing = || (0..group.num_rows()).map(|_| Cell::Absent);
             let mut rows = self.table.file.next_row_group()?;
-            for column in group.columns() {
-                let close = ColumnCloseResult {
-                    bytes_written: column.compressed_size().cast_unsigned(),
-                    rows_written: group.num_rows().cast_unsigned(),
-                    metadata: column.clone(),
-                    bloom_filter: None,
-                    column_index: None,
-                    offset_index: None,
-                };
-                rows.append_column(file, close)?;
+            for (column, place) in self.table.rows.columns.iter().zip(places) {
+                match place {
+                    Some(at) => table::splice(&mut rows, file, group, *at)?,
+                    None => column.like().with(nothing()).write_to(&mut rows)?,
+                }
             }
             rows.close()?;
         }
@@ -170,7 +189,11 @@ impl RecordTable {
 
 /// Returns the run of a table, according to its metadata.
 fn benchmark_id(metadata: &ParquetMetaData) -> Option<Uuid> {
+    Uuid::parse_str(value(metadata, BENCHMARK_ID)?).ok()
+}
+
+/// Returns the value of `key` in the metadata of a table.
+fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
-    let pair = pairs.iter().find(|pair| pair.key == BENCHMARK_ID)?;
-    Uuid::parse_str(pair.value.as_deref()?).ok()
+    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
 }

@@ -18,7 +18,7 @@ use super::super::layout::Layout;
 use super::super::record_file::RecordFile;
 use super::super::table::{self, Table};
 use super::super::{open, replace};
-use super::{RecordTable, description};
+use super::{Observed, RecordTable, description};
 use crate::run::{RunDescription, RunReport};
 
 /// Number of flushes, one per second, after which the last part is written again with the rows that
@@ -37,6 +37,7 @@ pub(in crate::artifacts) struct GrowingTable {
     /// Collects the rows of the last part.
     table: RecordTable,
     directory: PathBuf,
+    gpu_lines: PathBuf,
     benchmark_id: Uuid,
     /// Number of parts before the last one.
     parts: usize,
@@ -57,10 +58,19 @@ impl GrowingTable {
     ) -> Result<Self, ArtifactError> {
         let table = RecordTable::create(&layout.table, registry, run)?;
         let benchmark_id = run.benchmark_id;
-        let directory = layout.parts.clone();
+        let (directory, gpu_lines) = (layout.parts.clone(), layout.gpu_lines.clone());
         // The first rows are written with the first flush.
         let flushes = FLUSHES;
-        Ok(Self { table, directory, benchmark_id, parts: 0, is_full: false, saved: 0, flushes })
+        Ok(Self {
+            table,
+            directory,
+            gpu_lines,
+            benchmark_id,
+            parts: 0,
+            is_full: false,
+            saved: 0,
+            flushes,
+        })
     }
 
     /// Creates the file of the last part, still without its name.
@@ -86,7 +96,9 @@ impl GrowingTable {
         for number in 0..self.parts {
             let file = open::regular(&path(&self.directory, number))?;
             let reader = SerializedFileReader::new(file.try_clone()?)?;
-            self.table.copy(&file, reader.metadata())?;
+            let metadata = reader.metadata();
+            let places: Vec<_> = (0..self.table.sources.len()).map(Some).collect();
+            self.table.copy(&file, metadata, &places)?;
         }
         Ok(())
     }
@@ -128,8 +140,10 @@ impl RecordFile for GrowingTable {
         if self.table.failure.is_none() {
             self.table.failure = self.gather().err();
         }
-        let Self { table, directory, .. } = *self;
-        let path = table.close(report)?;
+        let Self { table, directory, gpu_lines, .. } = *self;
+        let servers = report.server_metrics.as_ref().map(|metrics| metrics.store.clone());
+        let path =
+            table.close(report, &Observed { servers: servers.unwrap_or_default(), gpu_lines })?;
         remove(&directory);
         Ok(path)
     }

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use measure::metrics::Registry;
+use measure::server_metrics::store::Store;
 
 use super::ReportError;
 use super::combine::listed;
 use super::line_file::LineFile;
 use super::lines::{RecordReader, Repeated};
 use crate::artifacts::layout::Layout;
-use crate::artifacts::parquet::{RecordTable, Unfit, parts};
+use crate::artifacts::parquet::{Observed, RecordTable, Unfit, parts};
+use crate::artifacts::server_metrics::read_table;
 use crate::run::RunReport;
 
 /// The source of a report's rows.
@@ -29,6 +31,8 @@ pub(super) struct RowOrigin {
     lines: PathBuf,
     table: PathBuf,
     parts: PathBuf,
+    server_metrics: PathBuf,
+    gpu_lines: PathBuf,
     /// Number of records in its lines, without those that are repeated.
     records: u64,
     /// The others.
@@ -37,8 +41,9 @@ pub(super) struct RowOrigin {
 
 impl RowOrigin {
     pub(super) fn new(name: String, layout: &Layout, records: u64, repeated: Repeated) -> Self {
-        let Layout { records: lines, table, parts, .. } = layout.clone();
-        Self { name, lines, table, parts, records, repeated }
+        let Layout { records: lines, table, parts, gpu_lines, .. } = layout.clone();
+        let server_metrics = layout.server_metrics_table.clone();
+        Self { name, lines, table, parts, server_metrics, gpu_lines, records, repeated }
     }
 
     /// Returns how many of the first lines are, in order, the requests of the parts.
@@ -116,6 +121,19 @@ impl Rows {
                 listed(reasons)
             ));
         }
-        Ok(Some(table.close(report)?))
+        Ok(Some(table.close(report, &self.observed(report))?))
+    }
+
+    /// Returns the samples for the rows that were not joined with any.
+    fn observed(&self, report: &RunReport) -> Observed {
+        let known = report.server_metrics.as_ref().map(|metrics| metrics.store.clone());
+        let has_samples = |store: &Arc<Store>| !store.endpoints().is_empty();
+        // A table that cannot be read is reported where statistics are made of it.
+        let read =
+            |origin: &RowOrigin| Some(read_table(&origin.server_metrics).ok()??.store.into());
+        let servers = known.filter(has_samples).or_else(|| self.origins.iter().find_map(read));
+        let mut lines = self.origins.iter().map(|origin| &origin.gpu_lines);
+        let gpu_lines = lines.find(|path| path.exists()).cloned().unwrap_or_default();
+        Observed { servers: servers.unwrap_or_default(), gpu_lines }
     }
 }
