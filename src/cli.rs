@@ -310,6 +310,9 @@ fn of_url(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is_url = |text: &OsString| {
         text.to_str().is_some_and(|text| text.contains(':') && !text.starts_with('-'))
     };
+    if arguments.get(1).is_some_and(|text| text == "profile") {
+        return named_server(arguments);
+    }
     let Some(url) = arguments.get(1).filter(|text| is_url(text)).cloned() else {
         return arguments;
     };
@@ -321,6 +324,36 @@ fn of_url(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let run = ["profile".into(), "--url".into(), url].into_iter().chain(streaming);
     arguments.splice(1..2, run);
     arguments
+}
+
+/// Returns the arguments of `aiperf profile` with `--url` before a URL that does not have a flag: the only
+/// one, and neither the value of another flag nor the first of `--model`.
+fn named_server(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let texts: Vec<&str> = arguments.iter().map(|text| text.to_str().unwrap_or("")).collect();
+    if texts.iter().any(|text| *text == "-u" || text.starts_with("--url")) {
+        return arguments;
+    }
+    let is_flag = |text: &str| text.starts_with('-');
+    let is_after_model = |at: usize| {
+        let flag = texts[..at].iter().rposition(|text| is_flag(text));
+        flag.is_some_and(|flag| flag + 1 < at && ["-m", "--model"].contains(&texts[flag]))
+    };
+    let found: Vec<usize> = (2..texts.len())
+        .filter(|at| is_address(texts[*at]) && (*at == 2 || is_after_model(*at)))
+        .collect();
+    if let [at] = found[..] {
+        arguments.insert(at, "--url".into());
+    }
+    arguments
+}
+
+/// Returns whether a text is a URL, or the host and the port of one: a model such as `llama3:8b` is neither.
+fn is_address(text: &str) -> bool {
+    let is_port = |port: &str| port.len() >= 2 && port.bytes().all(|byte| byte.is_ascii_digit());
+    let authority = text.split('/').next().unwrap_or_default();
+    text.starts_with("http://")
+        || text.starts_with("https://")
+        || authority.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port))
 }
 
 /// Parses the arguments with those of a configuration file; `shown` are those of the command.

@@ -102,6 +102,10 @@ impl RunEnding {
                 Err(anyhow!("{}", Invalid::InsufficientProfileMetricCoverage.clause()))
             }
             None | Some(Failure::Partial(_)) => Ok(Outcome::Done),
+            Some(_) if self.report.failed() > 0 && !self.report.has_success() => {
+                let why = self.report.outcome.incomplete_reason.as_deref();
+                Err(anyhow!("{}", why.unwrap_or("no request succeeded")))
+            }
             Some(failure) => {
                 let why = self.failure();
                 Err(anyhow!(why.unwrap_or_else(|| failure.message().to_owned())))

@@ -117,15 +117,13 @@ pub enum RunnerError {
     /// The first requests were all rejected with a status such as 401 or 404.
     #[error(
         "the first {requests} requests were all rejected, the last with status {status}; the run was \
-         aborted{cause}"
+         aborted"
     )]
     Rejected {
         /// Number of rejected requests.
         requests: u64,
         /// Status of the last response.
         status: u16,
-        /// The cause after a colon, if it is known.
-        cause: String,
     },
     /// A request failed that prepares the server for a lane.
     #[error(
@@ -532,7 +530,7 @@ async fn oversee(
         }
         Some(GivenUp::NeverConnected { reason }) => Err(RunnerError::NeverConnected { reason }),
         Some(GivenUp::Rejected(Rejection { requests, status })) => {
-            Err(RunnerError::Rejected { requests, status, cause: String::new() })
+            Err(RunnerError::Rejected { requests, status })
         }
         Some(GivenUp::WarmupFailed) => Err(RunnerError::WarmupFailed),
         Some(GivenUp::WarmupStuck) => Err(RunnerError::WarmupStuck),

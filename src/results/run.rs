@@ -275,6 +275,20 @@ pub struct RunOutcome {
     /// The combined shards, if processes shared the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub shards: Option<Combination>,
+    /// What the server offers, if it rejected all requests and was asked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub offered: Option<Offered>,
+}
+
+/// What a server offers instead of what it rejects.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// The models that it lists.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub models: Vec<String>,
+    /// The paths of other endpoints that it answers at.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub paths: Vec<String>,
 }
 
 /// What ended a run before it was complete.

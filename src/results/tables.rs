@@ -33,11 +33,10 @@ use format::{count, four_digits, number};
 
 pub use statistics::{label, of_metrics, statistics};
 
-/// Returns the tables of a run besides those of metrics, in order; those of details only if it `has_all`.
-pub fn of_run(report: &RunReport, has_all: bool) -> Vec<Table> {
+/// Returns the tables of a run besides those of metrics, in order.
+pub fn of_run(report: &RunReport) -> Vec<Table> {
     let details =
-        || [steady::steady(report), turns::turns(report), prefix_cache::prefix_cache(report)];
-    let details = has_all.then(details).into_iter().flatten();
+        [steady::steady(report), turns::turns(report), prefix_cache::prefix_cache(report)];
     let others = [
         time_breakdown::time_breakdown(report),
         tenants::tenants(report),
@@ -45,8 +44,17 @@ pub fn of_run(report: &RunReport, has_all: bool) -> Vec<Table> {
         speculation::speculation(report),
     ];
     let adaptive = adaptive::adaptive(report).map(Some);
-    let all = details.chain([phases::phases(report)]).chain(adaptive).chain(others);
-    all.flatten().collect()
+    let details = details.into_iter().chain([phases::phases(report)]);
+    details.chain(adaptive).chain(others).flatten().collect()
+}
+
+/// Returns the tables of the parts of a run and of its load: phases, adaptive loads, tenants, workers and
+/// speculative decoding.
+pub fn of_groups(report: &RunReport) -> impl Iterator<Item = Table> {
+    let others =
+        [tenants::tenants(report), workers::workers(report), speculation::speculation(report)];
+    let adaptive = adaptive::adaptive(report);
+    phases::phases(report).into_iter().chain(adaptive).chain(others.into_iter().flatten())
 }
 
 /// A table of results.

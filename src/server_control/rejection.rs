@@ -1,16 +1,16 @@
-//! Why a server rejected all requests: what it offers instead.
+//! What a server offers that rejected all requests.
 
 use std::time::Duration;
 
 use reqwest::Client;
-use serde_json::Value;
 use url::Url;
 use uuid::Uuid;
 
 use base::interrupt::Interrupt;
-use base::redact::{self, PathAndQuery, Secret};
+use base::redact::Secret;
 use client::endpoint::EndpointType;
 use client::runner::RequestBuilder;
+use results::run::Offered;
 
 use super::models;
 use super::request::{answer, block_on, client};
@@ -21,12 +21,10 @@ const TIME: Duration = Duration::from_secs(10);
 /// Time for each of them.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// A run whose first requests were all rejected.
+/// A run whose requests were all rejected.
 pub(crate) struct Rejection<'a> {
-    /// Status of the last response.
+    /// Status of a response.
     pub(crate) status: u16,
-    /// The server's message, if there was one.
-    pub(crate) message: Option<String>,
     pub(crate) server: &'a ServerConfig,
     pub(crate) connections: &'a Connections,
     /// Path of the endpoint relative to the base URL.
@@ -37,59 +35,40 @@ pub(crate) struct Rejection<'a> {
 }
 
 impl Rejection<'_> {
-    /// Returns the likely cause and what to do about it, after asking the first server what it
-    /// offers: at its own origin, with the headers of the run, and for a limited time.
-    pub(crate) fn cause(&self, interrupt: &Interrupt) -> String {
-        let advice = block_on(in_time(self.ask()), interrupt).ok().flatten().flatten();
-        let advice = advice.unwrap_or_else(|| self.advice().to_owned());
-        match &self.message {
-            Some(message) => {
-                let message = redact::printable(told(message).trim());
-                format!("{}; {advice}", message.trim_end_matches('.'))
-            }
-            None => advice,
-        }
-    }
-
-    /// What to do if the server does not reveal more.
-    const fn advice(&self) -> &'static str {
-        match self.status {
-            401 | 403 => "check the credentials set with --api-key, AIPERF_API_KEY or --header",
-            422 => "check --endpoint-type, --extra-inputs and the dataset",
-            _ => "check --url, --endpoint-type, --endpoint and --model",
-        }
+    /// Asks the first server what it offers: at its own origin, with the headers of the run, and for a
+    /// limited time.
+    pub(crate) fn offered(&self, interrupt: &Interrupt) -> Option<Offered> {
+        block_on(in_time(self.ask()), interrupt).ok().flatten().flatten()
     }
 
     /// Asks the server for its models, and for paths that exist if the model is not the cause.
-    async fn ask(&self) -> Option<String> {
+    async fn ask(&self) -> Option<Offered> {
         if matches!(self.status, 401 | 403) {
             return None;
         }
         let base = self.server.urls.first()?;
         let client = client(self.connections, &self.server.urls, ATTEMPT).ok()?;
-        let offered = models::listed(&client, base, self.headers()).await;
-        if let Ok(offered) = &offered
-            && let Some(missing) = self.models.iter().find(|model| !offered.contains(*model))
-        {
-            return Some(wrong_model(missing, offered));
+        let models = models::listed(&client, base, self.headers()).await.unwrap_or_default();
+        let has_wrong_model = self.models.iter().any(|model| !models.contains(model));
+        let mut offered = Offered { models, paths: Vec::new() };
+        if !has_wrong_model || offered.models.is_empty() {
+            offered.paths = self.paths(&client, base).await;
         }
-        if !matches!(self.status, 404 | 405) {
-            return None;
-        }
+        Some(offered)
+    }
+
+    /// Returns the paths that the server answers at, if the rejected one may not be among them.
+    async fn paths(&self, client: &Client, base: &Secret<Url>) -> Vec<String> {
         let mut paths = Vec::new();
+        if !matches!(self.status, 404 | 405) {
+            return paths;
+        }
         for path in self.known_paths() {
-            if self.answers(&client, &urls::join(base, path)).await {
-                paths.push(path);
+            if self.answers(client, &urls::join(base, path)).await {
+                paths.push(path.to_owned());
             }
         }
-        let path = Secret::<PathAndQuery>::new(self.path.to_owned()).shown();
-        (!paths.is_empty()).then(|| {
-            format!(
-                "the server does not serve {path}, but answers at {}; choose one of them with \
-                 --endpoint-type or --endpoint",
-                paths.join(", ")
-            )
-        })
+        paths
     }
 
     /// Returns the paths of all endpoint types but the one in use, each once.
@@ -121,27 +100,7 @@ impl Rejection<'_> {
     }
 }
 
-/// Returns the words in the body of an error response, which usually is JSON.
-fn told(body: &str) -> String {
-    let words = |body: &Value| {
-        let places = ["/error/message", "/message", "/detail", "/error"];
-        places.iter().find_map(|place| body.pointer(place)?.as_str().map(str::to_owned))
-    };
-    serde_json::from_str(body).ok().as_ref().and_then(words).unwrap_or_else(|| body.to_owned())
-}
-
 /// Returns the result of `work`; `None` if it takes too long.
-async fn in_time(work: impl Future<Output = Option<String>>) -> Option<String> {
+async fn in_time(work: impl Future<Output = Option<Offered>>) -> Option<Offered> {
     tokio::time::timeout(TIME, work).await.ok().flatten()
-}
-
-fn wrong_model(missing: &str, offered: &[String]) -> String {
-    let missing = redact::printable(missing);
-    if offered.is_empty() {
-        return format!("the server does not offer any model, so not {missing} either");
-    }
-    format!(
-        "the server does not offer the model {missing}, but {}; choose one of them with --model",
-        models::named(offered)
-    )
 }

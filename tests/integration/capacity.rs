@@ -38,7 +38,7 @@ fn a_prediction_is_confirmed_by_a_run() {
     // Whether it comes true depends on the speed of the machine.
     assert!([Some(0), Some(3)].contains(&made.status.code()), "{stdout}");
     assert_eq!(summary(&place)["load"]["requested_concurrency"], 6);
-    assert!(stdout.contains("came true"), "{stdout}");
+    assert!(stdout.contains("predictions held"), "{stdout}");
     // The same run, made before, has the same result.
     let again = capacity(&loads, &confirm, &[]);
     assert_eq!(again.status.code(), made.status.code());

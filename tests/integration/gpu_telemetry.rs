@@ -243,7 +243,7 @@ fn throughput_per_gpu_and_costs_need_no_exporter() {
     };
     of(&run.summary());
     let stdout = run.stdout();
-    assert!(stdout.contains("aiperf | Throughput per GPU and Cost"), "{stdout}");
+    assert!(stdout.contains("\nGPUs: "), "{stdout}");
     // A report of the same files computes the same.
     let again = aiperf(&["report", run.directory.path().to_str().unwrap()]).output().unwrap();
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
@@ -266,7 +266,6 @@ fn without_gpus_nothing_is_said_unless_asked() {
     assert!(!quiet.path("gpu_telemetry_export.jsonl").exists());
     let asked = run(&server.url(), &[&count[..], &["--gpu-telemetry", &gone]].concat()).succeeded();
     assert!(asked.stdout().contains("No GPU telemetry was collected."), "{}", asked.stdout());
-    assert!(asked.stdout().contains("✘ (unreachable)"), "{}", asked.stdout());
     assert!(asked.stderr().contains("no GPU telemetry from http://"), "{}", asked.stderr());
 }
 

@@ -111,8 +111,8 @@ fn rejections_and_failures_are_named_and_are_not_a_queue() {
     assert_eq!(health["verdict"], "rejecting", "{health}");
     let screen = limited.stdout();
     assert!(screen.contains("33% rejected by a rate limit (429)"), "{screen}");
-    let errors = screen.lines().find(|line| line.starts_with("! Errors")).expect(&screen);
-    assert!(errors.contains(" 50  of 150 requests (33.3%), most often 429"), "{errors}");
+    let success = screen.lines().find(|line| line.starts_with("100 of 150 ")).expect(&screen);
+    assert!(success.contains("; 50 failed (33.3%): 429 "), "{success}");
     assert!(screen.contains("slow down"), "{screen}");
     assert!(!screen.contains("offered") && !screen.contains("saturated"), "{screen}");
 

@@ -5,7 +5,7 @@ use std::fs;
 use mock_server::Script;
 
 use crate::support::load::{faulty, mock};
-use crate::support::run::profile;
+use crate::support::run::{aiperf, profile};
 
 #[test]
 fn a_refused_key_leads_to_the_flag_for_keys() {
@@ -14,18 +14,12 @@ fn a_refused_key_leads_to_the_flag_for_keys() {
     let run = profile(&server.url(), &["--request-count", "4"]);
     assert_eq!(run.exit_code(), Some(1));
     let said = words(run.stdout());
-    assert!(
-        said.contains("The server rejected 4 of 4 requests (100.0%) with status 401 or 403."),
-        "{said}"
-    );
+    assert!(said.contains("All 4 requests failed: 401 Unauthorized: "), "{said}");
     assert!(said.contains("with --api-key or AIPERF_API_KEY"), "{said}");
-    // The reason is first, above results without a success; the failures are below them.
-    let errors = said.find("4 × 401 ").expect("a line of errors");
-    let results = said.find("Requests/s").unwrap();
-    assert!(said.find("No Request Succeeded").unwrap() < results, "{said}");
-    assert!(results < errors, "{said}");
+    assert!(said.contains("Try: aiperf chat --url "), "{said}");
+    assert!(!said.contains("Requests/s"), "there are no results: {said}");
     let run = profile(&server.url(), &["--request-count", "4", "--api-key", "wrong"]);
-    assert!(words(run.stdout()).contains("Check the credentials"), "{}", run.stdout());
+    assert!(words(run.stdout()).contains("does not accept the key"), "{}", run.stdout());
 }
 
 #[test]
@@ -79,4 +73,32 @@ fn short_names_of_metrics_are_objectives() {
     assert_eq!(slos["request_latency"], 9000.0);
     let run = profile(&server.url(), &["--goodput", "ttft:1 time_to_first_token:2"]);
     assert_eq!(run.exit_code(), Some(2));
+}
+
+#[test]
+fn an_address_after_the_model_is_that_of_the_server() {
+    let server = mock(Script::default());
+    let host = server.url().replace("http://", "");
+    for given in [vec!["-m", "mock-model", &host], vec![&*host, "-m", "mock-model"]] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = aiperf(&["profile"]);
+        let output = command.args(&given).args(["--request-count", "4", "--artifact-dir"]);
+        let output = output.arg(directory.path()).output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(stdout.starts_with("mock-model\n"), "{given:?}: {output:?}");
+        assert!(stdout.contains("4 of 4 requests succeeded in "), "{given:?}: {stdout}");
+    }
+}
+
+#[test]
+fn a_text_or_csv_file_is_not_a_dataset_and_that_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in [("prompts.csv", "id,prompt\n1,Hello\n"), ("prompts.txt", "Hello\n")] {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        let run = profile("http://127.0.0.1:9", &["--input-file", path.to_str().unwrap()]);
+        assert_eq!(run.exit_code(), Some(2), "{}", run.stderr());
+        let said = "not JSON: each line of a dataset is an object, such as {\"text\": \"Hello\"}";
+        assert!(run.stderr().contains(said), "{}", run.stderr());
+    }
 }

@@ -228,7 +228,7 @@ impl Blocks {
             let state = match decision {
                 Decision::Decided => "the comparison is decided".to_owned(),
                 Decision::Continue(Some(all)) => format!("about {all} pairs would probably do"),
-                Decision::Continue(None) => "not told yet".to_owned(),
+                Decision::Continue(None) => "undecided".to_owned(),
             };
             out.say(&format!("pair {} of at most {}: {state}\n", pair + 1, self.pairs));
             if decision == Decision::Decided {

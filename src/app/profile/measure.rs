@@ -29,7 +29,7 @@ use results::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use results::follow::{self, Began, Follower, Followers};
 use results::processing::{Processed, Processing, ProcessingParts};
 use results::run::ledger::Ledger;
-use results::run::{EndedBy, RunOutcome, RunReport};
+use results::run::{EndedBy, Offered, RunOutcome, RunReport};
 use results::terminal::Stderr;
 use telemetry::{self, Telemetry};
 
@@ -112,7 +112,6 @@ impl Run {
         queue.close();
         let (mut processed, is_cut_short) = process_rest(processing, interrupt, self.config.ui)?;
         self.record_grown(&mut processed.files, interrupt);
-        let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = knows_all.then(|| self.client_counts(&processed));
         let limits =
@@ -146,6 +145,9 @@ impl Run {
             tracing::warn!("{note}");
         }
         (report.phases, report.levels) = (phases, levels);
+        if report.failed() > 0 && !report.has_success() && !report.outcome.was_cancelled {
+            report.outcome.offered = self.offered(ledger, interrupt);
+        }
         report.divide_times(&self.config.server_metrics.shown_endpoints());
         let mut exported = finish_export(&telemetry, &report, ledger, queue, interrupt);
         exported.receiver = receiver.as_ref().map(Receiver::report);
@@ -179,31 +181,20 @@ impl Run {
         }
     }
 
-    /// Returns the failure of the load with what the servers reveal about its cause.
-    fn diagnosed(
-        &self,
-        failure: anyhow::Error,
-        processed: &Processed,
-        interrupt: &Interrupt,
-    ) -> anyhow::Error {
-        let Some(RunnerError::Rejected { requests, status, .. }) = failure.downcast_ref() else {
-            return failure;
-        };
-        let (requests, status) = (*requests, *status);
-        let Ledger { profiling, warmup, .. } = &processed.ledger;
+    /// Returns what the servers offer if they rejected all requests.
+    fn offered(&self, ledger: &Ledger, interrupt: &Interrupt) -> Option<Offered> {
+        let Ledger { profiling, warmup, .. } = ledger;
         let errors = [profiling, warmup].map(Accumulator::errors);
-        let error = errors.into_iter().flatten().find(|(error, _)| error.code == Some(status));
+        let status = errors.into_iter().flatten().find_map(|(error, _)| error.code)?;
         let rejection = Rejection {
             status,
-            message: error.map(|(error, _)| error.message),
             server: &self.config.server,
             connections: &self.config.transport.connections,
             path: &self.config.endpoint.path(&self.config.dataset.models[0]),
             models: self.config.dataset.requested_models(),
             builder: &self.builder,
         };
-        let cause = format!(": {}", rejection.cause(interrupt));
-        RunnerError::Rejected { requests, status, cause }.into()
+        rejection.offered(interrupt)
     }
 
     /// Runs the load, with the profilers of the servers if they are used.

@@ -6,6 +6,10 @@ use super::mapping::Mapping;
 use super::opening::Opening;
 use super::{Fault, FileFormat, MAPPINGS, dag, exgentic, json_reason, jsonl, otel, tracelab, weka};
 
+/// What is said of a text or CSV file.
+const NOT_JSON: &str = "not JSON: each line of a dataset is an object, such as {\"text\": \"Hello\"}; \
+                        convert text and CSV files";
+
 /// Detects the format from the first line that is not blank; `None` if all are blank.
 pub(super) fn detect(opening: &mut Opening<'_>) -> Result<Option<FileFormat>, Fault> {
     if otel::encoding::is_framed(&opening.bytes) {
@@ -26,7 +30,10 @@ pub(super) fn detect(opening: &mut Opening<'_>) -> Result<Option<FileFormat>, Fa
             Some(format) => Ok(Some(format)),
             // An object that continues on the next line is a document, not JSONL.
             None if error.is_eof() => Ok(Some(document_format(&opening.bytes))),
-            None => Err(Fault::Line(number, json_reason(&error))),
+            None if line.trim_ascii_start().starts_with(b"{") => {
+                Err(Fault::Line(number, json_reason(&error)))
+            }
+            None => Err(Fault::Line(number, NOT_JSON.to_owned())),
         },
     }
 }

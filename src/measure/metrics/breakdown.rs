@@ -21,7 +21,7 @@ use super::tag::{self, MetricTag};
 
 pub use levels::Levels;
 pub use phases::{PhaseResult, PhaseTimes, Recovery, asked_rate};
-pub use tenants::{Entitled, Tenant, Tenants};
+pub use tenants::{Counted, Entitled, Tenant, Tenants};
 pub use workers::{MeanLatency, Pace, Worker, Workers};
 
 /// Maximum number of groups; requests with further names are in the group [`OTHER`].

@@ -212,8 +212,8 @@ pub fn render_confirmed(compared: &[(String, Bounded, f64, bool)], style: Style)
         ]
     });
     let columns = [Column::label("Metric")].into_iter();
-    let columns = columns.chain(numbers(&[("predicted", 0), ("measured", 0), ("came true", 0)]));
+    let columns = columns.chain(numbers(&[("predicted", 0), ("measured", 0), ("held", 0)]));
     let table = Table::new("aiperf | Confirmation", columns).rows(rows).render(style);
     let right = compared.iter().filter(|(.., is_true)| *is_true).count();
-    format!("{table}{right} of {} predictions came true.\n\n", compared.len())
+    format!("{table}{right} of {} predictions held.\n\n", compared.len())
 }

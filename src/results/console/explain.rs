@@ -16,8 +16,9 @@ use measure::server_metrics::watch;
 
 use super::layout::{Cell, Column, Table};
 use super::panel;
+use super::screen::LINES;
 use super::style::Style;
-use super::{headline, run};
+use super::{failed, headline, run};
 use crate::run::RunReport;
 use crate::tables::format::{four_digits, number};
 
@@ -96,7 +97,12 @@ pub fn causes(report: &RunReport, requests: &[Request]) -> Vec<String> {
 #[must_use]
 pub fn explained(report: &RunReport, requests: &[Request], slow: &[Slow], style: Style) -> String {
     let width = style.width.into();
-    let mut text = headline::header(report, style);
+    let mut text = if failed::has_failed(report) {
+        failed::render(report, style).fitted(LINES)
+    } else {
+        headline::header(report, style)
+    };
+    text.push('\n');
     let lines = causes(report, requests).into_iter().chain(largest_part(report));
     for line in lines.flat_map(|line| panel::wrapped(&line, width)) {
         text.push_str(&line);

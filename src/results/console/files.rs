@@ -16,14 +16,15 @@ const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
 #[must_use]
 pub fn render_place(directory: &Path, files: &[PathBuf]) -> String {
     let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
+    let page = page.map(|page| page.strip_prefix(directory).unwrap_or(page));
     let page = page.map(|page| format!("; open {}", printable(&page.display().to_string())));
-    format!("{}{}; --files lists them\n", title(directory), page.unwrap_or_default())
+    format!("{}{}\n", title(directory), page.unwrap_or_default())
 }
 
 /// Returns the directory with the size of everything in it.
 fn title(directory: &Path) -> String {
     let (name, size) = (directory.display().to_string(), size(total(directory)));
-    format!("Files in {} ({size} in total)", printable(&name))
+    format!("Files in {} ({size})", printable(&name))
 }
 
 /// Renders the list of files written and their sizes, with the size of everything in `directory`.
@@ -112,7 +113,7 @@ mod tests {
             ["a.csv", "b.jsonl", "logs/x", "/else/a b.csv"].map(|name| directory.join(name));
         let text = render_files(directory, &files, Style { width: 40, colour: false });
         let (title, list) = text.split_once('\n').unwrap();
-        assert_eq!(title, format!("Files in {} (1.6 kB in total)", directory.display()));
+        assert_eq!(title, format!("Files in {} (1.6 kB)", directory.display()));
         // No line ends between a name and its size.
         assert_eq!(list, "  a.csv (20 B), b.jsonl (1.5 kB),\n  logs/x, /else/a b.csv\n");
     }
@@ -124,14 +125,11 @@ mod tests {
         fs::write(directory.join("report.html"), "1234567").unwrap();
         let place = |files: &[PathBuf]| render_place(directory, files);
         let shown = directory.display();
-        assert_eq!(place(&[]), format!("Files in {shown} (7 B in total); --files lists them\n"));
+        assert_eq!(place(&[]), format!("Files in {shown} (7 B)\n"));
         let page = directory.join("report.html");
         assert_eq!(
-            place(&[directory.join("a.csv"), page.clone()]),
-            format!(
-                "Files in {shown} (7 B in total); open {}; --files lists them\n",
-                page.display()
-            )
+            place(&[directory.join("a.csv"), page]),
+            format!("Files in {shown} (7 B); open report.html\n")
         );
     }
 }

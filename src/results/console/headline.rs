@@ -14,6 +14,7 @@ use measure::metrics::tag::{self, MetricTag};
 use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::run;
+use super::screen::{Screen, rank};
 use super::server_spans;
 use super::style::Style;
 use super::table::TELLING_WAIT_MS;
@@ -57,17 +58,8 @@ const TOTALS: &[MetricTag] = &[
     tag::IMAGE_THROUGHPUT,
 ];
 
-/// The label of the number of failed requests.
-const ERRORS: &str = "Errors";
-
-/// The same with a mark if there are any.
-const FAILED: &str = "! Errors";
-
-/// The label of the number of cancelled requests.
-const CANCELLED: &str = "Cancelled";
-
-/// Maximum length of the most frequent reason of failures, in characters.
-const LONGEST_REASON: usize = 100;
+/// Maximum number of lines on how many requests succeeded.
+const LONGEST_REASON: usize = 4;
 
 /// Fewest requests whose rate in the steady state is shown.
 const FEWEST_OF_RATE: u64 = 32;
@@ -82,37 +74,87 @@ pub(super) const NOTABLE_PERCENT: f64 = 0.05;
 const STATISTICS: [(&str, u8); 6] =
     [("avg", 4), ("p50", 0), ("p90", 2), ("p95", 1), ("p99", 0), ("max", 5)];
 
+/// The percentiles among [`STATISTICS`].
+const SHOWN_PERCENTILES: [u8; 4] = [50, 90, 95, 99];
+
 /// How far a rate in the long run is below that by the time until the last response, as a share, to be shown.
 const NOTABLE_SHARE: f64 = 0.01;
 
 /// The columns of error bounds. A terminal of less than 100 columns usually does without the first.
 const BOUNDS: [&str; 2] = ["p50 95% CI", "p99 95% CI"];
 
-/// Renders what was run: models and servers, load, tokenizer, and what became of a dataset that was
-/// not sent as it is.
-pub(super) fn header(report: &RunReport, style: Style) -> String {
+/// Most servers that the header names.
+const MAX_SERVERS: usize = 2;
+
+/// Returns the lines on what was run, each with its rank on a screen: models and servers, load, tokenizer, and
+/// what became of a dataset that was not sent as it is.
+pub(super) fn lines(report: &RunReport) -> Vec<(u8, String)> {
     let RunReport { run, outcome, .. } = report;
-    let models = run.setup.models.join(", ");
-    let title = if models.is_empty() { run.endpoint.name } else { &models };
-    let mut lines = vec![format!("  {}", run.servers().join(", "))];
+    let mut servers = run.servers();
+    if let more @ 1.. = servers.len().saturating_sub(MAX_SERVERS) {
+        servers.truncate(MAX_SERVERS);
+        servers.push(format!("and {more} more"));
+    }
     let streaming = if run.streaming { "streaming, " } else { "" };
-    let seconds = Nanos(outcome.end_wall_ns.saturating_sub(outcome.start_wall_ns)).as_seconds();
-    lines.push(format!(
-        "  {}, {streaming}{}, {} in {} s",
-        run.endpoint.name,
-        outcome.load,
-        requests(report.ended()),
-        four_digits(seconds),
-    ));
-    lines.extend(report.submission().map(|submission| format!("  {}", submission.line())));
-    lines.extend(tokenizer(report));
+    let load = format!("  {}, {streaming}{}", run.endpoint.name, outcome.load);
     let account = report.dataset().filter(|account| !account.is_whole());
-    lines.extend(account.map(|account| format!("  dataset: {}", account.text())));
-    lines.extend(server_spans::line(report));
-    lines.retain(|line| !line.trim().is_empty());
-    let lines = lines.iter().flat_map(|line| panel::wrapped(&printable(line), style.width.into()));
+    let mut lines = vec![
+        (rank::KEPT, format!("  {}", servers.join(", "))),
+        (rank::KEPT, load.trim_end_matches([',', ' ']).to_owned()),
+    ];
+    let submission = report.submission().map(|submission| format!("  {}", submission.line()));
+    lines.extend(submission.map(|line| (rank::SUBMISSION, line)));
+    lines.extend(tokenizer(report).map(|line| (rank::TOKENIZER, line)));
+    lines.extend(account.map(|it| (rank::DATASET, format!("  dataset: {}", it.text()))));
+    lines.extend(server_spans::line(report).map(|line| (rank::SPANS, line)));
+    lines.retain(|(_, line)| !line.trim().is_empty());
+    lines
+}
+
+/// Returns the title: the models, or else the kind of endpoint.
+pub(super) fn title(report: &RunReport) -> String {
+    let models = report.run.setup.models.join(", ");
+    printable(if models.is_empty() { report.run.endpoint.name } else { &models })
+}
+
+/// Renders what was run, and how many requests succeeded.
+pub(super) fn header(report: &RunReport, style: Style) -> String {
+    let lines = lines(report);
+    let lines =
+        lines.iter().flat_map(|(_, line)| panel::wrapped(&printable(line), style.width.into()));
     let lines: Vec<String> = lines.collect();
-    format!("{}\n{}\n\n", style.bold(&printable(title)), lines.join("\n"))
+    format!("{}\n{}\n{}", style.bold(&title(report)), lines.join("\n"), success(report, style))
+}
+
+/// Adds what was run, and how many requests succeeded, to a screen.
+pub(super) fn add(report: &RunReport, screen: &mut Screen, style: Style) {
+    screen.add(rank::KEPT, style.bold(&title(report)) + "\n");
+    for (rank, line) in lines(report) {
+        let line = panel::wrapped(&printable(&line), style.width.into());
+        screen.add(rank, line.join("\n") + "\n");
+    }
+    screen.add(rank::KEPT, success(report, style));
+}
+
+/// Renders how many requests succeeded, and of those that failed the share and the most frequent reason.
+pub(super) fn success(report: &RunReport, style: Style) -> String {
+    let outcome = &report.outcome;
+    let (ended, failed, cancelled) = (report.ended(), report.failed(), report.cancelled());
+    let succeeded = ended.saturating_sub(failed + cancelled);
+    let seconds = Nanos(outcome.end_wall_ns.saturating_sub(outcome.start_wall_ns)).as_seconds();
+    let mut line = format!("{} of {} succeeded", count(succeeded), requests(ended));
+    line += &format!(" in {} s", four_digits(seconds));
+    if cancelled > 0 {
+        line += &format!("; {} cancelled", count(cancelled));
+    }
+    if failed == 0 {
+        return panel::wrapped_line(&line, style);
+    }
+    line += &format!("; {} failed ({:.1}%)", count(failed), 100.0 * failed as f64 / ended as f64);
+    if let Some(most) = report.failures().next() {
+        line += &format!(": {}", run::reason(&most.error_details));
+    }
+    run::bounded_lines(&printable(&line), LONGEST_REASON, style)
 }
 
 /// Says how tokens were counted, if any were.
@@ -131,76 +173,91 @@ fn tokenizer(report: &RunReport) -> Option<String> {
     })
 }
 
-/// Renders the table, and what is missing in it.
-pub(super) fn table(report: &RunReport, style: Style) -> String {
-    let result = |tag| report.results.iter().find(|result| result.metric.tag == tag);
+/// Returns the number of rows of metrics with a distribution.
+pub(super) fn row_count(report: &RunReport) -> usize {
+    distributions(report, &bounds(report)).count()
+}
+
+fn bounds(report: &RunReport) -> ErrorBounds {
     let health = report.outcome.client_health.as_ref();
-    let bounds = health.and_then(|health| health.error_bounds_ms).unwrap_or_default();
-    let rates = health.and_then(|health| health.throughput_bounds);
+    health.and_then(|health| health.error_bounds_ms).unwrap_or_default()
+}
+
+/// Returns the metrics with a distribution that have rows, in order.
+fn distributions<'a>(
+    report: &'a RunReport,
+    bounds: &'a ErrorBounds,
+) -> impl Iterator<Item = (&'a MetricResult, Distribution)> {
+    let found = DISTRIBUTIONS
+        .iter()
+        .filter_map(|tag| report.results.iter().find(|result| result.metric.tag == *tag));
+    let shown = found.filter(|result| is_of_its_own(result, report, bounds));
+    shown.filter_map(|result| Some((result, result.stats.distribution?)))
+}
+
+/// Renders the table: at most so many rows of metrics with a distribution as `most`, or all rows with the
+/// rates besides that of the whole run.
+pub(super) fn table(report: &RunReport, most: Option<usize>, style: Style) -> String {
+    let bounds = bounds(report);
+    let rows = || distributions(report, &bounds).take(most.unwrap_or(usize::MAX));
+    let intervals = |result: &MetricResult| {
+        let bounds = ["p50", "p99"].map(|statistic| bounds.get(result.metric.tag, statistic));
+        bounds.map(|bound| bound.and_then(interval))
+    };
     let mut columns = vec![Column::name("")];
     columns.extend(STATISTICS.map(|(name, order)| Column::number(name).spare(order)));
     let further: Vec<Percent> = further(&report.run.settings.percentiles).collect();
     let own = (7..).zip(&further);
     columns.extend(own.map(|(order, p)| Column::number(format!("p{p}")).spare(order)));
-    if bounds != ErrorBounds::default() {
-        let [p50, p99] = BOUNDS.map(Column::number);
-        columns.extend([p50.extra(), p99.spare(3)]);
-    }
+    let has_interval = [0, 1].map(|at| rows().any(|(result, _)| intervals(result)[at].is_some()));
+    let of_intervals = BOUNDS.map(Column::number);
+    let [p50, p99] = of_intervals;
+    let of_intervals = [p50.extra(), p99.spare(3)].into_iter().zip(has_interval);
+    columns.extend(of_intervals.filter_map(|(column, has)| has.then_some(column)));
     let mut table = Table::plain(columns);
-    for &tag in DISTRIBUTIONS {
-        let Some(result) = result(tag) else { continue };
-        if !is_of_its_own(result, report, &bounds) {
-            continue;
-        }
-        let Some(distribution) = result.stats.distribution else { continue };
+    for (result, distribution) in rows() {
         let values = of_distribution(result.stats.avg, &distribution);
         let own = further.iter().map(|percent| {
             let value = distribution.percentile(*percent);
             value.map_or_else(String::new, |it| percentile(it, *percent, distribution.count))
         });
+        let intervals = intervals(result).into_iter().zip(has_interval);
+        let intervals = intervals.filter_map(|(it, has)| has.then(|| it.unwrap_or_default()));
+        let cells = values.into_iter().chain(own).chain(intervals).map(Cell::from);
         let term = Term::for_metric(result.metric);
-        let intervals = ["p50", "p99"].map(|statistic| bounds.get(tag, statistic));
-        let intervals = intervals.map(|bound| bound.map_or_else(String::new, interval));
-        let values = values.into_iter().chain(own);
-        let cells = values.chain(intervals).map(Cell::from);
         let name = Cell::or(term.label(), term.short_label());
         table.row([name].into_iter().chain(cells));
     }
-    for &tag in TOTALS {
-        let Some(result) = result(tag) else { continue };
-        let (value, term) = (result.stats.avg, Term::for_metric(result.metric));
-        let beside = beside_total(report, tag, rates);
+    for tag in TOTALS {
+        let found = report.results.iter().find(|result| result.metric.tag == *tag);
+        let Some(result) = found else { continue };
+        let goodput = (*tag == tag::GOODPUT).then(|| beside_goodput(report)).flatten();
+        let rates = if most.is_none() { other_rates(report, *tag) } else { Vec::new() };
+        let beside: Vec<String> = goodput.into_iter().chain(rates).collect();
+        let term = Term::for_metric(result.metric);
         let name = Cell::or(term.label(), term.short_label());
-        table.row_with([name, four_digits(value).into()], beside, false);
+        table.row_with([name, four_digits(result.stats.avg).into()], beside.join("; "), false);
     }
-    errors(report, &mut table);
-    let mut text = table.render(style);
-    let RunReport { run, .. } = report;
-    if run.endpoint.supports_streaming && run.endpoint.produces_tokens && !run.streaming {
-        text.push_str("Time to first token and inter-token latency need --streaming.\n");
-    }
-    text
+    table.render(style)
 }
 
-/// Adds the number of failed requests with its share and the most frequent reason, and the number of cancelled
-/// ones.
-fn errors(report: &RunReport, table: &mut Table) {
-    let (ended, failed, cancelled) = (report.ended(), report.failed(), report.cancelled());
-    let share = |count: u64| match ended {
-        0 => String::new(),
-        _ if count == 0 => format!("of {}", requests(ended)),
-        _ => format!("of {} ({:.1}%)", requests(ended), 100.0 * count as f64 / ended as f64),
-    };
-    let most = report.failures().next().map(|error| {
-        let reason = run::reason(&error.error_details);
-        format!(", most often {}", run::cut(&printable(&reason), LONGEST_REASON))
-    });
-    let beside = share(failed) + &most.unwrap_or_default();
-    let label = if failed > 0 { FAILED } else { ERRORS };
-    table.row_with([Cell::from(label), count(failed).into()], beside, failed > 0);
-    if cancelled > 0 {
-        table.row_with([Cell::from(CANCELLED), count(cancelled).into()], share(cancelled), false);
-    }
+/// Says what is missing in the table, and which of its percentiles are of too few requests.
+pub(super) fn table_note(report: &RunReport, style: Style) -> String {
+    let run = &report.run;
+    let bounds = bounds(report);
+    let counts = distributions(report, &bounds).map(|(_, distribution)| distribution.count);
+    let least = counts.min().unwrap_or(u64::MAX);
+    let shown = SHOWN_PERCENTILES.map(|percent| (percent, Percent::whole(percent).values_needed()));
+    let needed = shown.into_iter().filter(|(_, needed)| least < *needed);
+    let needed = needed.map(|(percent, needed)| format!("p{percent} needs {}", count(needed)));
+    let needed: Vec<String> = needed.collect();
+    let few = (!needed.is_empty())
+        .then(|| format!("In parentheses: of too few requests; {}.", needed.join(", ")));
+    let is_whole =
+        run.endpoint.supports_streaming && run.endpoint.produces_tokens && !run.streaming;
+    let need = "Time to first token and inter-token latency need --streaming.";
+    let lines = few.into_iter().chain(is_whole.then(|| need.to_owned()));
+    lines.map(|line| panel::wrapped_line(&line, style)).collect()
 }
 
 /// Returns the share of good requests, and how often each objective was missed.
@@ -239,30 +296,23 @@ fn is_of_its_own(due: &MetricResult, report: &RunReport, bounds: &ErrorBounds) -
 }
 
 /// Formats the 95% interval of a statistic: that for other requests of the same kind, wider by how far
-/// the client may have shifted the statistic. Without enough requests for it, how many are needed; that more are
-/// if it is wider than the statistic.
-fn interval(bound: Bound) -> String {
-    match (bound.sample_interval(), bound.requests_needed) {
-        ([Some(low), Some(high)], _) => {
-            let (low, high) = ((low - bound.below).max(0.0), high + bound.above);
-            if high - low > bound.value {
-                return "needs more".to_owned();
-            }
-            format!("{}–{}", four_digits(low), four_digits(high))
-        }
-        (_, Some(needed)) => format!("needs {}", count(needed)),
-        _ => String::new(),
-    }
+/// the client may have shifted the statistic; `None` without enough requests for it, and if it is wider than
+/// the statistic.
+fn interval(bound: Bound) -> Option<String> {
+    let [Some(low), Some(high)] = bound.sample_interval() else { return None };
+    let (low, high) = ((low - bound.below).max(0.0), high + bound.above);
+    (high - low <= bound.value).then(|| format!("{}–{}", four_digits(low), four_digits(high)))
 }
 
-/// Returns what is shown beside a total: its value in the long run and in the steady state, and how much higher it is at most
-/// without the client's delays.
-fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -> String {
-    let goodput = (tag == tag::GOODPUT).then(|| beside_goodput(report)).flatten();
+/// Returns a total in the long run and in the steady state, and how much higher it is at most without the
+/// client's delays.
+fn other_rates(report: &RunReport, tag: MetricTag) -> Vec<String> {
     // The rate of a single request is its latency.
     if report.ended() < 2 {
-        return goodput.unwrap_or_default();
+        return Vec::new();
     }
+    let health = report.outcome.client_health.as_ref();
+    let rates = health.and_then(|health| health.throughput_bounds);
     let is_notable = |it: &RateBounds| it.above_percent >= NOTABLE_PERCENT && has_rates(report);
     let rates = rates.filter(|it| tag == tag::REQUEST_THROUGHPUT && is_notable(it));
     let client = rates.map(|it| format!("client delays ≤ {:.1}%", it.above_percent));
@@ -282,8 +332,7 @@ fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -
         let is_other = it.stats.avg - value > NOTABLE_SHARE * value;
         is_other.then(|| format!("in the long run {}", four_digits(value)))
     });
-    let all = [goodput, long_run, steady, client];
-    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    [long_run, steady, client].into_iter().flatten().collect()
 }
 
 /// Returns whether the run has enough requests to report its rates over time, and results.

@@ -10,14 +10,17 @@ use super::style::Style;
 use crate::run::{LoadLimit, RunReport};
 use crate::tables::format::two_digits;
 
-/// Renders the verdicts in one line, as in `Client health: valid. Load: sustained (offered 20.0/s,
-/// served 20.0/s).`; empty without verdicts.
-pub(super) fn verdicts(report: &RunReport, style: Style) -> String {
+/// Renders the verdicts in one line, as in `Client health: valid. Load: sustained.`, with the offered and
+/// the served rate if it `has_rates`; empty without verdicts.
+pub(super) fn verdicts(report: &RunReport, has_rates: bool, style: Style) -> String {
     let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
     let load = report.outcome.load_health.as_ref();
     let words = [
         client.map(|verdict| format!("Client health: {}.", verdict.as_str())),
-        load.map(|health| format!("Load: {health}{}.", limit(report))),
+        load.map(|health| {
+            let verdict = if has_rates { health.to_string() } else { without_rates(health) };
+            format!("Load: {verdict}{}.", limit(report))
+        }),
     ];
     let line = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
     if line.is_empty() {
@@ -31,6 +34,23 @@ pub(super) fn verdicts(report: &RunReport, style: Style) -> String {
     };
     match load {
         Some(health) => coloured_load(&text, health, style),
+        None => text,
+    }
+}
+
+/// Returns the verdict on the load beside a table that has the served rate.
+fn without_rates(health: &LoadHealth) -> String {
+    let words = health.verdict.words();
+    let text = match (health.verdict, health.queue_slope) {
+        (LoadVerdict::Saturated, Some(slope)) => {
+            let since = health.since_seconds.unwrap_or(0.0);
+            format!("{words} (the queue grew by {:.1}/s from {since:.1} s on)", slope.value)
+        }
+        (LoadVerdict::Sustained, Some(_)) => words.to_owned(),
+        _ => return health.to_string(),
+    };
+    match health.failures {
+        Some(failures) => format!("{text}; {failures}"),
         None => text,
     }
 }

@@ -187,7 +187,8 @@ fn agreement(report: &RunReport) -> Option<String> {
 }
 
 /// Renders each in a line.
-pub(super) fn render(report: &RunReport, style: Style) -> String {
-    let line = |Highlight { title, text }| panel::wrapped_line(&format!("{title}: {text}"), style);
-    highlights(report).into_iter().map(line).collect()
+pub(super) fn lines(report: &RunReport, style: Style) -> impl Iterator<Item = String> {
+    let line =
+        move |Highlight { title, text }| panel::wrapped_line(&format!("{title}: {text}"), style);
+    highlights(report).into_iter().map(line)
 }

@@ -118,19 +118,29 @@ impl Table {
 
     /// Renders a table of results with the sentences that belong to it, and an empty line.
     pub(crate) fn render_table(table: &tables::Table, style: Style) -> String {
-        let title = format!("aiperf | {}", table.title);
+        let named = Self::new(&format!("aiperf | {}", table.title), Vec::new());
+        named.with_results(table, style) + "\n"
+    }
+
+    /// Renders a table of results without its title and without borders.
+    pub(super) fn render_plain(table: &tables::Table, style: Style) -> String {
+        Self::plain(Vec::new()).with_results(table, style)
+    }
+
+    /// Renders the columns and rows of `table`, and its sentences.
+    fn with_results(mut self, table: &tables::Table, style: Style) -> String {
         let is_shown = |column: &&Column| !column.is_detail;
-        let columns = table.columns.iter().filter(is_shown).cloned();
+        self.columns = table.columns.iter().filter(is_shown).cloned().collect();
         let rows = table.rows.iter().map(|row| {
             let cells = table.columns.iter().zip(row).filter(|(column, _)| is_shown(column));
             cells.map(|(column, cell)| Cell::for_content(cell, column.content))
         });
-        let mut text = Self::new(&title, columns).rows(rows).render(style);
+        let mut text = self.rows(rows).render(style);
         for line in table.few().iter().chain(&table.findings) {
             text.push_str(&panel::wrapped(line, style.width.into()).join("\n"));
             text.push('\n');
         }
-        text + "\n"
+        text
     }
 
     /// Adds a row.

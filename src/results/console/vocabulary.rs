@@ -44,6 +44,8 @@ const TERMS: &[(MetricTag, &str, &str, bool)] = &[
     (tag::OUTPUT_TOKEN_THROUGHPUT, "Output tokens/s", "Out tokens/s", false),
     (tag::TOTAL_TOKEN_THROUGHPUT, "All tokens/s", "All tokens/s", false),
     (tag::IMAGE_THROUGHPUT, "Images/s", "Images/s", false),
+    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU, "Output tokens/s/GPU", "Tokens/s/GPU", false),
+    (tag::COST_PER_MILLION_OUTPUT_TOKENS, "Cost/Mtoken out", "Cost/Mtoken", false),
 ];
 
 impl Term {

@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             )
             .with(self.stage_tables()),
         ];
-        sections.extend(tables::of_run(self.report, true).into_iter().map(Section::from_table));
+        sections.extend(tables::of_run(self.report).into_iter().map(Section::from_table));
         sections.extend(self.sessions().map(Section::from_table));
         sections.extend([
             Section::new("Server", "What the server reports about itself.", self.server()),

@@ -27,12 +27,16 @@ pub struct LoadReport {
     pub reached_rate: Option<f64>,
 }
 
+/// How far the rate reached differs from the one requested to be shown, as a share.
+const NOTABLE_SHARE: f64 = 0.01;
+
 impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hundredths = |rate: f64| (rate * 100.0).round() / 100.0;
         if let Some(rate) = self.requested_rate {
             write!(f, "{} requests/s", hundredths(rate))?;
-            if let Some(reached) = self.reached_rate {
+            let differs = |reached: &f64| (reached - rate).abs() >= NOTABLE_SHARE * rate;
+            if let Some(reached) = self.reached_rate.filter(differs) {
                 write!(f, " ({} sent)", hundredths(reached))?;
             }
             f.write_str(", ")?;

@@ -167,6 +167,7 @@ impl Summary {
             time_breakdown: None,
             gpus: None,
             shards: None,
+            offered: None,
         });
         let end = end.map(|outcome| End { outcome, server_metrics: None });
         (run, end)

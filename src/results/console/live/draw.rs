@@ -97,7 +97,7 @@ impl Sheet {
     fn chart(&mut self, metric: &Metric, columns: Vec<Span<'_>>, chart: &Chart) {
         let width = label_width(self);
         let name = shortened(&label(self, metric), width);
-        let scale = chart.most.map(|most| format!("bars to {}", four_digits(most)));
+        let scale = chart.most.map(|most| format!("max {}", four_digits(most)));
         let scale = scale.unwrap_or_default();
         let used: usize = columns.iter().map(Span::width).sum();
         let first = [vec![plain(format!(" {name:width$}"))], columns].concat();

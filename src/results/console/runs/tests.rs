@@ -187,7 +187,10 @@ fn the_tables_of_runs_at_four_widths() {
         let style = Style { width, colour: false };
         let sweep = render_sweep(&swept, style);
         let over_runs = table(trials, &rows, 1, style);
-        let text = format!("{sweep}{over_runs}{}", render_search(&found, style));
+        let search = render_search(&found, style);
+        let is_screen = |text: &str| width < 80 || text.lines().count() <= 24;
+        assert!(is_screen(&sweep) && is_screen(&search), "{width}\n{sweep}{search}");
+        let text = format!("{sweep}{over_runs}{search}");
         assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
         format!("{width} columns\n{text}")
     });

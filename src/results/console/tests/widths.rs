@@ -33,7 +33,7 @@ fn the_tables_of_a_run_at_four_widths() {
 }
 
 /// A run whose server reports times and metrics, with gates and a steady state.
-fn with_server() -> RunReport {
+pub(super) fn with_server() -> RunReport {
     let mut report = usual();
     report.run.gates = ["time_to_first_token:p99<=250ms", "request_throughput>=40"]
         .map(|gate| gate.parse::<Gate>().unwrap())
@@ -99,7 +99,7 @@ fn the_other_tables_of_a_run_at_four_widths() {
     insta::assert_snapshot!(at_widths(|style| {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         [
-            tables::of_run(&report, true)
+            tables::of_run(&report)
                 .iter()
                 .map(|it| layout::Table::render_table(it, style))
                 .collect(),

@@ -73,7 +73,7 @@ impl Comparison {
         let by_user = by_user.map(|chart| {
             let per_gpu = if is_per_gpu { " per GPU" } else { "" };
             let title =
-                format!("Output tokens per second{per_gpu}: of the server by that of a user");
+                format!("Output tokens/s{per_gpu} by interactivity (output tokens/s per user)");
             let front = self.front(user, throughput, self.best_of_both(user, throughput));
             Chart { title, series: chart.series.into_iter().chain(front).collect(), ..chart }
         });
