@@ -284,10 +284,8 @@ pub struct RunOutcome {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offered {
     /// The models that it lists.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub models: Vec<String>,
     /// The paths of other endpoints that it answers at.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub paths: Vec<String>,
 }
 
