@@ -50,7 +50,7 @@ pub fn of_run(report: &RunReport) -> Vec<Table> {
 
 /// Returns the tables of the parts of a run and of its load: phases, adaptive loads, tenants, workers and
 /// speculative decoding.
-pub fn of_groups(report: &RunReport) -> impl Iterator<Item = Table> {
+pub(crate) fn of_groups(report: &RunReport) -> impl Iterator<Item = Table> {
     let others =
         [tenants::tenants(report), workers::workers(report), speculation::speculation(report)];
     let adaptive = adaptive::adaptive(report);

@@ -114,7 +114,7 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
         assert!(refusal(flags).contains("does not support"), "{flags}");
     }
     assert!(refusal("--public-dataset weka_hf").contains("with --hf-weka-dataset"));
-    assert!(refusal("--public-dataset x").contains("`aiperf datasets` lists them"));
+    assert!(refusal("--public-dataset x").contains("`aiperf dataset list` lists them"));
     assert!(refusal("--workers-max 1,2").contains("--variant"));
     for (flags, why) in [
         ("--random-range-ratio 0.5 --isl 9", "--osl"),

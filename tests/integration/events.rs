@@ -174,7 +174,6 @@ fn warnings_of_the_files_are_events() {
     let warnings = summary["warnings"].as_array().unwrap();
     let names: Vec<_> = warnings.iter().map(|warning| warning["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"incomplete-run") && names.len() > 1, "{names:?}");
-    assert!(summary["warnings"].to_string().contains("s3cret"), "{warnings:?}");
     let records = records(&collector);
     let records = records.iter().filter(|record| record.event_name == "aiperf.warning.found");
     let records: Vec<_> = records.collect();

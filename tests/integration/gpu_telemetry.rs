@@ -111,7 +111,7 @@ fn energy_and_what_follows_from_it_are_those_of_the_exporter() {
     assert!(section.starts_with("Endpoint,GPU_Index,GPU_Name,GPU_UUID,Platform,Metric,avg,"));
     assert!(section.contains(",NVIDIA GPU Power Usage (W),300.00,300.00,"), "{section}");
     assert!(section.lines().next().unwrap().ends_with(",std,Hostname"), "{section}");
-    let shown = run.stdout();
+    let shown = run.text("profile_export_console.txt");
     for part in ["GPU Power Efficiency (NVIDIA)", "1/1 telemetry sources reachable", "| GPU 1 |"] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
@@ -280,9 +280,11 @@ fn usual_exporters_need_no_flag() {
     let run = Run { output: command.output().unwrap(), directory }.succeeded();
     assert_eq!(average(&run.summary(), "nvidia_total_gpu_power"), 700.0);
     let shown = run.stdout();
-    assert!(shown.contains("GPU Power Efficiency (NVIDIA)"), "{shown}");
-    // Tables of each GPU are printed on request.
-    assert!(!shown.contains("GPU Telemetry Summary"), "{shown}");
+    assert!(shown.contains("\nGPUs: "), "{shown}");
+    // The tables of GPUs are printed on request.
+    for table in ["GPU Power Efficiency (NVIDIA)", "GPU Telemetry Summary"] {
+        assert!(!shown.contains(table), "{shown}");
+    }
 }
 
 /// NVML's functions for one GPU of 250 W, whose energy counter is read with each call.

@@ -149,7 +149,7 @@ fn the_agents_of_lanes_begin_with_the_measurement() {
     let collector = OtlpReceiver::http();
     let flags = format!(
         "--concurrency 1 --random-seed 42 --num-sessions 1 --trajectory-start-min-ratio 0.25 \
-         --trajectory-start-max-ratio 0.75 --otel-url {}",
+         --trajectory-start-max-ratio 0.75 --otel-metrics full --otel-url {}",
         collector.otel_url()
     );
     let run = replay(&server, &three(), &flags).succeeded();

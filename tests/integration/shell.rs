@@ -179,6 +179,8 @@ fn man_pages_say_what_the_help_says() {
             assert!(file.contains(&format!("\\fB{flag}\\fR")), "{name}: --{long} is missing");
         }
     }
+    let of_group = fs::read_to_string(place.join("aiperf-dataset-validate.1")).unwrap();
+    assert_eq!(of_group, printed(&["man", "dataset", "validate"]));
     let program = printed(&["man"]);
     assert_eq!(fs::read_to_string(place.join("aiperf.1")).unwrap(), program);
     assert!(program.contains("aiperf\\-profile(1)"), "{program}");

@@ -145,7 +145,8 @@ impl Run {
             tracing::warn!("{note}");
         }
         (report.phases, report.levels) = (phases, levels);
-        if report.failed() > 0 && !report.has_success() && !report.outcome.was_cancelled {
+        let is_over = failure.is_some() || !report.outcome.was_cancelled;
+        if report.failed() > 0 && !report.has_success() && is_over {
             report.outcome.offered = self.offered(ledger, interrupt);
         }
         report.divide_times(&self.config.server_metrics.shown_endpoints());

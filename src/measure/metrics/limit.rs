@@ -84,7 +84,7 @@ impl Limit {
 
 /// Returns a limit on the rate of successes, such as `success_rate>=99%`, as one on the rate of errors, and
 /// others as they are.
-pub fn of_errors<'a>(
+pub(crate) fn of_errors<'a>(
     subject: &'a str,
     operator: Operator,
     limit: &'a str,

@@ -131,6 +131,7 @@ impl TestRun {
             coverage: None,
             run: self.description.clone(),
             outcome: RunOutcome {
+                offered: None,
                 ended_early: None,
                 adaptive: Vec::new(),
                 // Whole microseconds, the precision of local times in a summary.

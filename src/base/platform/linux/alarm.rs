@@ -41,7 +41,7 @@ impl Alarm {
     }
 
     /// Waits until it has rung.
-    pub async fn rings(&self) -> io::Result<()> {
+    pub(crate) async fn rings(&self) -> io::Result<()> {
         // Setting it again makes it unreadable, so nothing has to be read.
         self.0.readable().await?.clear_ready();
         Ok(())

@@ -8,26 +8,26 @@ use rustix::time::{ClockId, clock_gettime};
 /// Returns the time of the monotonic clock, which is the same in all processes.
 #[inline]
 #[must_use]
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     read(ClockId::Monotonic)
 }
 
 /// Returns the CPU time of the calling thread.
 #[must_use]
-pub fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     read(ClockId::ThreadCPUTime)
 }
 
 /// Returns the CPU time of all threads of the process.
 #[must_use]
-pub fn process_cpu_ns() -> u64 {
+pub(crate) fn process_cpu_ns() -> u64 {
     read(ClockId::ProcessCPUTime)
 }
 
 /// Returns how long the calling thread has waited for a core while it could have run; `None` if the
 /// kernel does not count it.
 #[must_use]
-pub fn thread_waited_ns() -> Option<u64> {
+pub(crate) fn thread_waited_ns() -> Option<u64> {
     thread_local! {
         static COUNTS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
     }

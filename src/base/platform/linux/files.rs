@@ -16,7 +16,7 @@ use super::clock::monotonic_ns;
 
 /// Returns whether it is a character or block device.
 #[must_use]
-pub fn is_device(kind: FileType) -> bool {
+pub(crate) fn is_device(kind: FileType) -> bool {
     kind.is_char_device() || kind.is_block_device()
 }
 
@@ -24,7 +24,7 @@ pub fn is_device(kind: FileType) -> bool {
 /// which would otherwise be accessible only to the user.
 #[must_use]
 #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
-pub fn ordinary_permissions() -> Option<Permissions> {
+pub(crate) fn ordinary_permissions() -> Option<Permissions> {
     Some(Permissions::from_mode(0o666))
 }
 

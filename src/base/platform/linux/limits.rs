@@ -75,7 +75,7 @@ pub fn memory_bytes() -> Option<u64> {
 
 /// See [`Exhausted::from_error`].
 #[must_use]
-pub fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
+pub(crate) fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some(Exhausted::Descriptors),
         Errno::NFILE => Some(Exhausted::SystemDescriptors),

@@ -29,7 +29,7 @@ impl Alarm {
     }
 
     /// Waits until it has rung.
-    pub async fn rings(&self) -> io::Result<()> {
+    pub(crate) async fn rings(&self) -> io::Result<()> {
         loop {
             let at_ns = *self.set_to.lock();
             tokio::select! {

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[inline]
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     static BEGIN: LazyLock<(u64, Instant)> = LazyLock::new(|| {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         (wall.as_nanos() as u64, Instant::now())
@@ -19,18 +19,18 @@ pub fn monotonic_ns() -> u64 {
 
 /// Returns 0: CPU time is not available.
 #[must_use]
-pub const fn thread_cpu_ns() -> u64 {
+pub(crate) const fn thread_cpu_ns() -> u64 {
     0
 }
 
 /// Returns 0: CPU time is not available.
 #[must_use]
-pub const fn process_cpu_ns() -> u64 {
+pub(crate) const fn process_cpu_ns() -> u64 {
     0
 }
 
 /// Returns `None`: the time that a thread waited for a core is not available.
 #[must_use]
-pub const fn thread_waited_ns() -> Option<u64> {
+pub(crate) const fn thread_waited_ns() -> Option<u64> {
     None
 }

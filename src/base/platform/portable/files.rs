@@ -8,13 +8,13 @@ use crate::lock::Lock;
 
 /// Returns false: devices are not distinguished from pipes.
 #[must_use]
-pub fn is_device(_kind: FileType) -> bool {
+pub(crate) fn is_device(_kind: FileType) -> bool {
     false
 }
 
 /// Returns nothing: temporary files have the default permissions.
 #[must_use]
-pub const fn ordinary_permissions() -> Option<Permissions> {
+pub(crate) const fn ordinary_permissions() -> Option<Permissions> {
     None
 }
 

@@ -40,7 +40,7 @@ pub const fn memory_bytes() -> Option<u64> {
 
 /// See [`Exhausted::from_error`]. The numbers are the same on every Unix.
 #[must_use]
-pub fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
+pub(crate) fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     match error.raw_os_error() {
