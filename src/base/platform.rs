@@ -42,6 +42,12 @@ mod tests;
 /// This module with the replacement.
 #[cfg(all(test, target_os = "linux"))]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the tests do not use all of it")]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    reason = "it has the signatures of Linux"
+)]
 #[path = "platform"]
 mod elsewhere {
     mod child;

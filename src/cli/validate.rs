@@ -44,9 +44,9 @@ impl ValidateArgs {
             (Some(word), None) => {
                 let word = word.to_string_lossy();
                 Some(FileFormat::named(&word).ok_or_else(|| {
-                    let names: Vec<_> = shown::<FileFormat>().collect();
+                    let formats: Vec<_> = shown::<FileFormat>().collect();
                     let why = format!("error: {word:?} is not a format; formats are");
-                    CliError::Usage(format!("{why} {}", names.join(", ")))
+                    CliError::Usage(format!("{why} {}", formats.join(", ")))
                 })?)
             }
             (Some(_), Some(_)) => {

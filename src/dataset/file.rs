@@ -477,9 +477,11 @@ pub fn detected_format(path: &Path) -> Result<Option<FileFormat>, DatasetError> 
         return directory::detect(path).map(Some);
     }
     let opened = input::open(path).map_err(Fault::Read).and_then(Opening::read);
-    let found = opened.and_then(|mut opening| match opening.bytes.starts_with(PARQUET) {
-        true => Ok(None),
-        false => detect(&mut opening),
+    let found = opened.and_then(|mut opening| {
+        if opening.bytes.starts_with(PARQUET) {
+            return Ok(None);
+        }
+        detect(&mut opening)
     });
     found.map_err(|fault| named(fault, path))
 }

@@ -276,7 +276,7 @@ fn flags() -> BTreeSet<String> {
     let mut command = command();
     command.build();
     let mut found = BTreeSet::from(["--version".to_owned()]);
-    let groups = command.get_subcommands().flat_map(|group| group.get_subcommands());
+    let groups = command.get_subcommands().flat_map(clap::Command::get_subcommands);
     for subcommand in command.get_subcommands().chain(groups) {
         for argument in subcommand.get_arguments() {
             let names = argument.get_long_and_visible_aliases().unwrap_or_default();

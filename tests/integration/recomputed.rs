@@ -272,7 +272,8 @@ fn totals(metric: &Metric) -> (u64, f64) {
 #[test]
 fn a_collector_has_every_value_of_the_summary() {
     let collector = OtlpReceiver::http();
-    let goodput = ["--goodput", "request_latency:30", "--otel-url", &collector.otel_url()];
+    let url = collector.otel_url();
+    let goodput = ["--goodput", "request_latency:30", "--otel-metrics", "full", "--otel-url", &url];
     let run = checked(&server().url(), &goodput, &[]);
     let received = collector.last();
     let names: Vec<_> = received.metrics().iter().map(|metric| metric.name.clone()).collect();

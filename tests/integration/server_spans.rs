@@ -218,7 +218,8 @@ fn joined(protocol: Protocol) {
     // The spans ended a second before they were sent.
     let delay = receiver["longest_delay_seconds"].as_f64().unwrap();
     assert!((1.0..10.0).contains(&delay), "{delay}");
-    assert!(run.stdout().contains("8 of 8 requests joined"), "{}", run.stdout());
+    let file = run.text("profile_export_console.txt");
+    assert!(file.contains("8 of 8 requests joined"), "{file}");
     assert!(!run.stdout().contains("server-spans-missing"), "{}", run.stdout());
     let records = run.records();
     assert_eq!(records.len(), 8);

@@ -61,7 +61,8 @@ fn family_section(text: &mut String, family: &Family, before: Option<&Family>) {
             .union(MetricFlags::INTERNAL)
             .union(MetricFlags::EXPERIMENTAL)
             .intersection(metric.flags);
-        let flags: String = flag_names(told).iter().map(|name| format!(", `{name}`")).collect();
+        let flags = flag_names(told);
+        let flags = flags.iter().fold(String::new(), |all, name| all + ", `" + name + "`");
         let _ = writeln!(
             text,
             "| `{}` | {}. {} | {}, {}{flags} | {} |",

@@ -1,5 +1,7 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
+use std::fmt::Write as _;
+
 use base::redact::printable;
 use base::statistics::further;
 use base::units::Nanos;
@@ -143,16 +145,17 @@ pub(super) fn success(report: &RunReport, style: Style) -> String {
     let succeeded = ended.saturating_sub(failed + cancelled);
     let seconds = Nanos(outcome.end_wall_ns.saturating_sub(outcome.start_wall_ns)).as_seconds();
     let mut line = format!("{} of {} succeeded", count(succeeded), requests(ended));
-    line += &format!(" in {} s", four_digits(seconds));
+    let _ = write!(line, " in {} s", four_digits(seconds));
     if cancelled > 0 {
-        line += &format!("; {} cancelled", count(cancelled));
+        let _ = write!(line, "; {} cancelled", count(cancelled));
     }
     if failed == 0 {
         return panel::wrapped_line(&line, style);
     }
-    line += &format!("; {} failed ({:.1}%)", count(failed), 100.0 * failed as f64 / ended as f64);
+    let _ =
+        write!(line, "; {} failed ({:.1}%)", count(failed), 100.0 * failed as f64 / ended as f64);
     if let Some(most) = report.failures().next() {
-        line += &format!(": {}", run::reason(&most.error_details));
+        let _ = write!(line, ": {}", run::reason(&most.error_details));
     }
     run::bounded_lines(&printable(&line), LONGEST_REASON, style)
 }

@@ -42,7 +42,7 @@ pub(crate) fn run_python(script: &str, directory: &Path) {
     let readers = READERS.get_or_init(|| Readers::start(python));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let mut connection = UnixStream::connect(&readers.socket).unwrap();
-    connection.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
+    connection.set_read_timeout(Some(Duration::from_mins(5))).unwrap();
     writeln!(connection, "{}", json!([script, directory])).unwrap();
     let mut said = String::new();
     connection.read_to_string(&mut said).unwrap();

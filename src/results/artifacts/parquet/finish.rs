@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::FileReader as _;
+use parquet::file::statistics::Statistics;
 
 use super::super::error::WriteFailure;
 use super::super::table::{self, Cell, Column, Rows, Table, TableWriter};
@@ -117,6 +118,6 @@ fn has_values(table: &ParquetMetaData, at: usize) -> bool {
 
 /// Returns whether no row of a group has a value in `column`; lists without elements are not values.
 fn is_empty(column: &ColumnChunkMetaData) -> bool {
-    let nulls = column.statistics().and_then(|known| known.null_count_opt());
+    let nulls = column.statistics().and_then(Statistics::null_count_opt);
     nulls.is_some_and(|nulls| nulls == column.num_values().cast_unsigned())
 }

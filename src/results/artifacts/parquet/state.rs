@@ -83,10 +83,10 @@ fn gauges(store: &Store, state: State) -> Vec<Samples> {
     let mut names = watched
         .filter(|watched| state.is(watched))
         .flat_map(|watched| std::iter::once(watched.name).chain(watched.earlier));
-    let named = |name: &str| -> Vec<Samples> {
+    let samples = |name: &str| -> Vec<Samples> {
         store.endpoints().iter().flat_map(|endpoint| of_endpoint(endpoint, name)).collect()
     };
-    names.find_map(|name| Some(named(name)).filter(|found| !found.is_empty())).unwrap_or_default()
+    names.find_map(|name| Some(samples(name)).filter(|found| !found.is_empty())).unwrap_or_default()
 }
 
 fn of_endpoint(endpoint: &EndpointStore, name: &str) -> Vec<Samples> {
@@ -120,7 +120,9 @@ impl Timeline {
         }
         let mut last = vec![None; series.len()];
         let total = |(time, changed): (u64, Vec<(usize, f64)>)| {
-            changed.into_iter().for_each(|(number, value)| last[number] = Some(value));
+            for (number, value) in changed {
+                last[number] = Some(value);
+            }
             let known = || last.iter().flatten();
             let divisor = if is_mean { known().count() as f64 } else { 1.0 };
             (time, known().sum::<f64>() / divisor)
