@@ -22,11 +22,6 @@ const TABLES: [(ConsoleGroup, &str); 3] = [
     (ConsoleGroup::GpuPowerEfficiencyAmd, "aiperf | GPU Power Efficiency (AMD)"),
 ];
 
-/// Returns whether a group of metrics is about GPUs.
-pub(super) fn is_of_gpus(group: ConsoleGroup) -> bool {
-    TABLES.iter().any(|(of, _)| *of == group)
-}
-
 /// Renders the efficiency of the deployment and of each vendor's GPUs, and if the user asked for it,
 /// a table of each GPU; empty without GPUs.
 pub(super) fn render(report: &RunReport, style: Style) -> String {

@@ -1,17 +1,26 @@
 //! What a screen has of phases, tenants, workers, times and GPUs: small tables, or a line each.
 
-use measure::metrics::metric::MetricResult;
-use measure::metrics::tag;
+use measure::metrics::tag::{self, MetricTag};
 use measure::metrics::time_breakdown::TimeBreakdown;
 
 use super::layout::Table;
 use super::panel;
 use super::screen::rank;
 use super::style::Style;
-use super::{gpu, vocabulary::Term};
 use crate::run::RunReport;
 use crate::tables;
 use crate::tables::format::four_digits;
+
+/// What is said of GPUs, each with its unit.
+const OF_GPUS: [(MetricTag, &str); 7] = [
+    (tag::GPU_COUNT, " in use"),
+    (tag::NVIDIA_TOTAL_GPU_POWER, " W"),
+    (tag::AMD_TOTAL_GPU_POWER, " W"),
+    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU, " output tokens/s each"),
+    (tag::NVIDIA_OUTPUT_TOKENS_PER_JOULE, " output tokens/J"),
+    (tag::AMD_OUTPUT_TOKENS_PER_JOULE, " output tokens/J"),
+    (tag::COST_PER_MILLION_OUTPUT_TOKENS, " per million output tokens"),
+];
 
 /// Most rows of a table on the screen.
 const MAX_ROWS: usize = 6;
@@ -70,17 +79,10 @@ fn gpus(report: &RunReport, style: Style) -> Option<String> {
     if telemetry.is_some_and(|gpus| gpus.is_asked && gpus.exporters.is_empty()) {
         return Some("No GPU telemetry was collected.\n".to_owned());
     }
-    let mut found: Vec<&MetricResult> =
-        report.results.iter().filter(|one| gpu::is_of_gpus(one.metric.group)).collect();
-    found.sort_by_key(|result| result.metric.order);
-    let items = found.into_iter().map(|result| {
-        format!(
-            "{} {}",
-            Term::for_metric(result.metric).short_label(),
-            four_digits(result.stats.avg)
-        )
-    });
-    let mut items = items.peekable();
+    let found = OF_GPUS
+        .iter()
+        .filter_map(|(tag, unit)| Some(format!("{}{unit}", four_digits(report.average(*tag)?))));
+    let mut items = found.peekable();
     items.peek()?;
     Some(line("GPUs", items, style))
 }
