@@ -9,7 +9,7 @@ mod url;
 
 use serde_json::Value;
 
-pub use self::arguments::{command_line, message};
+pub use self::arguments::{command_line, message, quote};
 pub use self::secret::{PathAndQuery, Secret};
 pub use self::url::ShownUrl;
 
@@ -49,6 +49,15 @@ const WHOLE_WORDS: &[&str] = &["pass", "sas"];
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.replace(steers, " ")
+}
+
+/// Returns the first `most` of some names on one line, and how many more there are.
+pub fn printable_names(names: &[String], most: usize) -> String {
+    let mut shown: Vec<String> = names.iter().take(most).map(|name| printable(name)).collect();
+    if let more @ 1.. = names.len().saturating_sub(most) {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(", ")
 }
 
 /// Returns `text` of several lines, with each line [`printable`].

@@ -137,9 +137,9 @@ impl Listener {
         let (stop, stopped) = watch::channel(false);
         let (alive, ended) = channel::<()>();
         let signals = interrupter.clone();
-        let stopped_one = stopped.clone();
+        let stopped_too = stopped.clone();
         let service =
-            Service { status, interrupter, address, token, metric_set, stopped: stopped_one };
+            Service { status, interrupter, address, token, metric_set, stopped: stopped_too };
         let serve = move || {
             yield_to_measurement(Background::Timely);
             run(&runtime, listener, Arc::new(service), stopped);

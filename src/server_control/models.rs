@@ -68,17 +68,7 @@ pub(crate) fn only_model(
         several => Err(format!(
             "{shown} has {} models: {}; choose one with --model",
             several.len(),
-            named(several)
+            redact::printable_names(several, MAX_NAMED)
         )),
     }
-}
-
-/// Returns the names of some models on one line.
-pub(super) fn named(models: &[String]) -> String {
-    let mut names: Vec<_> =
-        models.iter().take(MAX_NAMED).map(|name| redact::printable(name)).collect();
-    if models.len() > MAX_NAMED {
-        names.push(format!("and {} more", models.len() - MAX_NAMED));
-    }
-    names.join(", ")
 }

@@ -106,7 +106,7 @@ impl Default for Config {
             url: None,
             files: None,
             streams: Streams { metrics: true, timing: true },
-            metric_set: MetricSet::Full,
+            metric_set: MetricSet::default(),
             resource_attributes: Vec::new(),
             run_name: None,
             provider: None,

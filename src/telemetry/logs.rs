@@ -304,8 +304,8 @@ impl Logs {
         ];
         attributes.extend(value.map(|value| KeyValue::new(attribute::AIPERF_GATE_VALUE, value)));
         let unit = Some(unit).filter(|unit| value.is_some() && !unit.is_empty());
-        let shown = value.map(|value| format!(" ({value} {})", unit.unwrap_or_default()));
-        let shown = shown.unwrap_or_default().replace(" )", ")");
+        let unit_after = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
+        let shown = value.map(|value| format!(" ({value}{unit_after})")).unwrap_or_default();
         let body = format!("gate {expression}: {verdict}{shown}");
         attributes
             .extend(unit.map(|unit| KeyValue::new(attribute::AIPERF_GATE_UNIT, unit.to_owned())));

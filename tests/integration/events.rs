@@ -162,7 +162,7 @@ fn events_can_be_turned_off_and_written_to_files() {
     }
 }
 
-/// The events, in comparison with the file: a warning with a summary, and one that may quote the server.
+/// The events, in comparison with the file: warnings with a summary, and one without, which may quote the server.
 #[test]
 fn warnings_of_the_files_are_events() {
     let collector = OtlpReceiver::http();

@@ -199,7 +199,7 @@ fn replaced_once(text: &str, forms: &[(String, &str)]) -> String {
 }
 
 /// Puts `text` in single quotes if a shell would otherwise interpret it.
-fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()

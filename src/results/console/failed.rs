@@ -1,7 +1,7 @@
 //! The screen of a run without a single success: what the server said, how often, what it offers, and
 //! what to try.
 
-use base::redact::printable;
+use base::redact::{printable, printable_names, quote};
 use client::record::{ErrorKind, RequestError};
 
 use super::run::{self, bounded_lines};
@@ -125,12 +125,12 @@ impl TryNext {
             advice.push("Check --url, --endpoint-type, --endpoint and --model.".to_owned());
         }
         if let Some(first) = offered.models.first().filter(|_| !offered.models.contains(&model)) {
-            let names = named(&offered.models);
+            let names = printable_names(&offered.models, MAX_NAMED);
             advice.push(format!("The server offers {names}; choose with --model."));
             model.clone_from(first);
         }
         if !offered.paths.is_empty() && !is_version_twice {
-            let paths = named(&offered.paths);
+            let paths = printable_names(&offered.paths, MAX_NAMED);
             advice.push(format!(
                 "The server answers at {paths}; choose with --endpoint-type or --endpoint."
             ));
@@ -144,7 +144,7 @@ impl TryNext {
         let endpoint = report.run.endpoint;
         let can_chat =
             endpoint.produces_tokens && endpoint.supports_streaming && !endpoint.path.is_empty();
-        let (url, model) = (quoted(&self.url), quoted(&self.model));
+        let (url, model) = (quote(&self.url), quote(&self.model));
         let mut flags = vec![format!("--url {url}"), format!("--model {model}")];
         if endpoint.name != "chat" {
             flags.push(format!("--endpoint-type {}", endpoint.name));
@@ -167,22 +167,4 @@ impl TryNext {
         }
         text + "\n"
     }
-}
-
-/// Returns the first of some names in a list.
-fn named(all: &[String]) -> String {
-    let mut names: Vec<String> = all.iter().take(MAX_NAMED).cloned().collect();
-    if let more @ 1.. = all.len().saturating_sub(MAX_NAMED) {
-        names.push(format!("and {more} more"));
-    }
-    names.join(", ")
-}
-
-/// Returns a word of a command line, in quotes if a shell would change it.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

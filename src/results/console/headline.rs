@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use base::redact::printable;
+use base::redact::{printable, printable_names};
 use base::statistics::further;
 use base::units::Nanos;
 use measure::metrics::Registry;
@@ -76,9 +76,6 @@ pub(super) const NOTABLE_PERCENT: f64 = 0.05;
 const STATISTICS: [(&str, u8); 6] =
     [("avg", 4), ("p50", 0), ("p90", 2), ("p95", 1), ("p99", 0), ("max", 5)];
 
-/// The percentiles among [`STATISTICS`].
-const SHOWN_PERCENTILES: [u8; 4] = [50, 90, 95, 99];
-
 /// How far a rate in the long run is below that by the time until the last response, as a share, to be shown.
 const NOTABLE_SHARE: f64 = 0.01;
 
@@ -92,16 +89,11 @@ const MAX_SERVERS: usize = 2;
 /// what became of a dataset that was not sent as it is.
 pub(super) fn lines(report: &RunReport) -> Vec<(u8, String)> {
     let RunReport { run, outcome, .. } = report;
-    let mut servers = run.servers();
-    if let more @ 1.. = servers.len().saturating_sub(MAX_SERVERS) {
-        servers.truncate(MAX_SERVERS);
-        servers.push(format!("and {more} more"));
-    }
     let streaming = if run.streaming { "streaming, " } else { "" };
     let load = format!("  {}, {streaming}{}", run.endpoint.name, outcome.load);
     let account = report.dataset().filter(|account| !account.is_whole());
     let mut lines = vec![
-        (rank::KEPT, format!("  {}", servers.join(", "))),
+        (rank::KEPT, format!("  {}", printable_names(&run.servers(), MAX_SERVERS))),
         (rank::KEPT, load.trim_end_matches([',', ' ']).to_owned()),
     ];
     let submission = report.submission().map(|submission| format!("  {}", submission.line()));
@@ -250,8 +242,9 @@ pub(super) fn table_note(report: &RunReport, style: Style) -> String {
     let bounds = bounds(report);
     let counts = distributions(report, &bounds).map(|(_, distribution)| distribution.count);
     let least = counts.min().unwrap_or(u64::MAX);
-    let shown = SHOWN_PERCENTILES.map(|percent| (percent, Percent::whole(percent).values_needed()));
-    let needed = shown.into_iter().filter(|(_, needed)| least < *needed);
+    let shown = STATISTICS.iter().filter_map(|(name, _)| name.strip_prefix('p')?.parse().ok());
+    let shown = shown.map(|percent| (percent, Percent::whole(percent).values_needed()));
+    let needed = shown.filter(|(_, needed)| least < *needed);
     let needed = needed.map(|(percent, needed)| format!("p{percent} needs {}", count(needed)));
     let needed: Vec<String> = needed.collect();
     let few = (!needed.is_empty())
