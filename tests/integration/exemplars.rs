@@ -11,7 +11,7 @@ use telemetry::{Config, Temporality};
 use uuid::Uuid;
 
 use crate::support::otlp_receiver::{Answer, Export, OtlpReceiver, Received};
-use crate::telemetry::{Request, assert_delivered, four, start};
+use crate::telemetry::{Request, assert_delivered, exporting_all, four, start};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -20,7 +20,7 @@ fn config(collector: &OtlpReceiver, sample: &str) -> Config {
         url: Some(Secret::new(collector.url())),
         interval_seconds: 3600.0,
         trace_sample: sample.parse().ok(),
-        ..Config::default()
+        ..exporting_all()
     }
 }
 

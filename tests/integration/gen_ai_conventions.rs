@@ -15,7 +15,7 @@ use telemetry::{Config, Telemetry};
 use crate::support::otlp_receiver::{OtlpReceiver, Received, attribute};
 use crate::support::run::is_of_grpc;
 use crate::telemetry::{
-    RECORD, Request, Run, assert_delivered, catalogue, close, four, identity, row,
+    RECORD, Request, Run, assert_delivered, catalogue, close, exporting_all, four, identity, row,
 };
 
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -36,7 +36,7 @@ fn start(collector: &OtlpReceiver, conventions: Conventions) -> Run {
         url: Some(Secret::new(collector.url())),
         interval_seconds: 3600.0,
         conventions: Some(conventions),
-        ..Config::default()
+        ..exporting_all()
     };
     let found = |name: &str| {
         let is_protocol = name == "OTEL_EXPORTER_OTLP_PROTOCOL";

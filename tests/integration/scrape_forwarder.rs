@@ -29,7 +29,7 @@ use crate::support::metrics_endpoint::recorded;
 use crate::support::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
 use crate::support::python::run_python;
 use crate::support::run::is_of_grpc;
-use crate::telemetry::identity;
+use crate::telemetry::{exporting_all, identity};
 
 /// Long enough for any healthy collector on a loaded machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -39,11 +39,7 @@ const FOUR_MIB: usize = 4 * 1024 * 1024;
 
 fn config(collector: &OtlpReceiver) -> Config {
     // The exporter's own exports must not interfere.
-    Config {
-        url: Some(Secret::new(collector.url())),
-        interval_seconds: 3600.0,
-        ..Config::default()
-    }
+    Config { url: Some(Secret::new(collector.url())), interval_seconds: 3600.0, ..exporting_all() }
 }
 
 fn start(config: &Config, variables: &[(&str, &str)]) -> Telemetry {
@@ -500,7 +496,7 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
 fn no_collector_at_the_address_fails_nothing() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
-        let telemetry = start(&Config { url: Some(Secret::new(url)), ..Config::default() }, &[]);
+        let telemetry = start(&Config { url: Some(Secret::new(url)), ..exporting_all() }, &[]);
         show_text(&telemetry, "a 1\n", Format::Text);
         let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
         let expected = ScrapesReport {
@@ -552,8 +548,7 @@ fn reset_a_request(listener: &TcpListener) {
 fn what_a_broken_connection_took_along_is_sent_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let config =
-        Config { url: Some(Secret::new(format!("http://{address}"))), ..Config::default() };
+    let config = Config { url: Some(Secret::new(format!("http://{address}"))), ..exporting_all() };
     let telemetry = start(&config, &[]);
     show_text(&telemetry, "a 1\n", Format::Text);
     reset_a_request(&listener);

@@ -14,7 +14,7 @@ use telemetry::{Config, RunTotals, Telemetry};
 use crate::scrape_forwarder::show;
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};
 use crate::support::run::is_of_grpc;
-use crate::telemetry::identity;
+use crate::telemetry::{exporting_all, identity};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -42,7 +42,7 @@ fn received(text: &str, translates_servers: bool) -> BTreeMap<String, Vec<Histog
         url: Some(Secret::new(collector.url())),
         interval_seconds: 3600.0,
         translates_servers,
-        ..Config::default()
+        ..exporting_all()
     };
     let found = |name: &str| {
         let is_protocol = name == "OTEL_EXPORTER_OTLP_PROTOCOL";

@@ -34,7 +34,7 @@ use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use proptest::prelude::*;
 use serde_norway::Value as Yaml;
-use telemetry::{Config, Identity, RunTotals, Streams, Telemetry, TelemetryReport};
+use telemetry::{Config, Identity, MetricSet, RunTotals, Streams, Telemetry, TelemetryReport};
 use uuid::Uuid;
 
 use crate::support::otlp_receiver::{Answer, OtlpReceiver, Received, attribute, tls_variables};
@@ -107,9 +107,14 @@ pub(crate) fn identity() -> Identity {
     }
 }
 
+/// The configuration that exports all metrics: most tests compare them with what was recorded.
+pub(crate) fn exporting_all() -> Config {
+    Config { metric_set: MetricSet::Full, ..Config::default() }
+}
+
 fn config(url: Option<String>) -> Config {
     // Only the final export, unless a test changes this.
-    Config { url: url.map(Secret::new), interval_seconds: 3600.0, ..Config::default() }
+    Config { url: url.map(Secret::new), interval_seconds: 3600.0, ..exporting_all() }
 }
 
 /// A configuration that exports to files in `directory`, so that no collector is needed.

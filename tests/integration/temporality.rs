@@ -16,7 +16,9 @@ use telemetry::{Config, RunTotals, Telemetry, Temporality};
 use crate::scrape_forwarder::show;
 use crate::support::otlp_receiver::{Answer, Export, OtlpReceiver, attribute};
 use crate::support::run::is_of_grpc;
-use crate::telemetry::{assert_delivered, four, identity, queue, record_four, start};
+use crate::telemetry::{
+    assert_delivered, exporting_all, four, identity, queue, record_four, start,
+};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -25,7 +27,7 @@ fn config(collector: &OtlpReceiver) -> Config {
         url: Some(Secret::new(collector.url())),
         interval_seconds: 0.02,
         temporality: Some(Temporality::Delta),
-        ..Config::default()
+        ..exporting_all()
     }
 }
 

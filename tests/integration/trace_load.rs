@@ -10,7 +10,7 @@ use client::schedule::PhaseKind;
 use telemetry::{Config, Telemetry, TracesReport};
 
 use crate::support::otlp_receiver::{Answer, OtlpReceiver};
-use crate::telemetry::{Run, identity, queue, request};
+use crate::telemetry::{Run, exporting_all, identity, queue, request};
 
 /// Maximum number of requests in the queue.
 const WAITING: u64 = 20_000;
@@ -25,7 +25,7 @@ fn start(collector: &OtlpReceiver) -> Run {
         interval_seconds: 0.02,
         // Far beyond all deadlines: no request ends by itself.
         timeout_seconds: 3600.0,
-        ..Config::default()
+        ..exporting_all()
     };
     let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
     let variable = |name: &str| (name == "OTEL_EXPORTER_OTLP_PROTOCOL").then(|| protocol.into());
