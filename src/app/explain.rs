@@ -12,8 +12,9 @@ use anyhow::bail;
 use base::setting;
 use client::record::ErrorKind;
 use measure::metrics::health::{LoadVerdict, Verdict, reasons_by_example};
+use measure::metrics::metric::Percent;
 use measure::metrics::{Registry, reference};
-use results::console;
+use results::console::{self, Term, WORDS};
 use results::terminal::terminal_style;
 use results::warnings::Warning;
 
@@ -23,13 +24,16 @@ use crate::cli::{self, Explain};
 const CONCEPTS: &str = include_str!("../../docs/concepts.md");
 const GATES: &str = include_str!("../../docs/gates.md");
 
+/// Units that a screen adds to a name.
+const UNITS: [&str; 5] = [" (ms)", " (s)", " (%)", " (requests/s)", " (whole)"];
+
 /// Maximum number of similar names that are suggested.
 const MAX_SUGGESTIONS: usize = 3;
 
 /// Something that has a name.
 struct Entry {
     kind: &'static str,
-    /// Its name, and others under which it is found.
+    /// Its name, and others under which it is found: how it is written on screens, too.
     names: Vec<String>,
     /// What it means, as Markdown.
     text: String,
@@ -52,14 +56,16 @@ const CONCEPT: &str = "concept";
 const GATE: &str = "gate";
 const ERROR: &str = "error type";
 const FLAG: &str = "flag";
+const WORD: &str = "word of the screens";
 
 /// The kinds, in the order in which they are listed, and what lists all of a kind that has too many.
-const KINDS: [(&str, &str, Option<&str>); 7] = [
+const KINDS: [(&str, &str, Option<&str>); 8] = [
     (METRIC, "Metrics", Some("`aiperf list metrics`")),
     (WARNING, "Warnings", None),
     (REASON, "Reasons for doubt about the client", None),
     (CONCEPT, "Concepts and verdicts", None),
     (GATE, "Gates, also by their text, such as 'ttft:p99<=200ms'", None),
+    (WORD, "Words of the screens", None),
     (ERROR, "Error types", None),
     (FLAG, "Flags", Some("`--help` of each command")),
 ];
@@ -82,7 +88,8 @@ pub(super) fn explain(asked: &Explain, out: &mut impl Write) -> anyhow::Result<O
 /// Returns everything that has a name.
 fn entries() -> Vec<Entry> {
     let metrics = Registry::catalogue().iter().map(|metric| {
-        let names = [metric.tag.name(), metric.short_header, metric.header];
+        let term = Term::for_metric(metric);
+        let names = [metric.tag.name(), metric.short_header, metric.header, term.name, term.short];
         Entry::new(METRIC, &names, reference::entry(metric))
     });
     let warnings = Warning::examples().into_iter().map(|warning| {
@@ -109,15 +116,24 @@ fn entries() -> Vec<Entry> {
     let concepts = sections(CONCEPTS).map(|(title, text)| {
         let mut entry = Entry::new(CONCEPT, &[title], text.to_owned());
         let verdicts: Vec<&str> = match title {
-            "Client health" => Verdict::ALL.iter().map(|verdict| verdict.as_str()).collect(),
-            "Load health" => LoadVerdict::ALL.iter().map(|verdict| verdict.as_str()).collect(),
+            "Client health" => {
+                let verdicts = Verdict::ALL.iter().map(|verdict| verdict.as_str());
+                verdicts.chain(["client"]).collect()
+            }
+            "Load health" => {
+                let verdicts = LoadVerdict::ALL.iter().map(|verdict| verdict.as_str());
+                verdicts.chain(["load", "offered", "served"]).collect()
+            }
             _ => Vec::new(),
         };
         entry.names.extend(verdicts.into_iter().map(str::to_owned));
+        // What a section defines is in bold.
+        entry.names.extend(text.split("**").skip(1).step_by(2).map(str::to_owned));
         entry
     });
     let gates = sections(GATES).filter(|(title, _)| *title == "Syntax");
     let gates = gates.map(|(_, text)| Entry::new(GATE, &["gate", "gates"], text.to_owned()));
+    let words = WORDS.iter().map(|(names, text)| Entry::new(WORD, names, (*text).to_owned()));
     let errors = ErrorKind::ALL
         .iter()
         .map(|kind| Entry::new(ERROR, &[kind.as_str()], kind.meaning().to_owned()));
@@ -131,6 +147,7 @@ fn entries() -> Vec<Entry> {
         .chain(reasons)
         .chain(concepts)
         .chain(gates)
+        .chain(words)
         .chain(errors)
         .chain(flags)
         .collect()
@@ -190,9 +207,16 @@ fn found(name: &str, entries: &[Entry]) -> anyhow::Result<String> {
     bail!("nothing is called {name:?}; {hint}")
 }
 
-/// Returns a name without what differs between its spellings: `osl_mismatch` for `OSL-Mismatch`.
+/// Returns a name without what differs between its spellings, a percentile and a unit: `osl_mismatch` for
+/// `OSL-Mismatch`.
 fn plain(name: &str) -> String {
-    name.trim().trim_start_matches("--").to_lowercase().replace([' ', '-'], "_")
+    let name = name.trim().trim_start_matches("--");
+    let name = UNITS.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
+    let is_percent =
+        |text: &str| text.strip_prefix('p').is_some_and(|it| it.parse::<Percent>().is_ok());
+    let name =
+        name.rsplit_once(' ').filter(|(_, last)| is_percent(last)).map_or(name, |(name, _)| name);
+    name.trim().to_lowercase().replace([' ', '-'], "_")
 }
 
 /// Returns the name itself, or what a gate limits: `time_to_first_token` for
@@ -245,6 +269,73 @@ mod tests {
         let text = text_of("steady:time_to_first_token:p99<=200ms");
         assert!(text.contains("first content event") && text.contains("client_health"), "{text}");
         assert!(!text_of("time_to_first_token").contains("client_health==valid"));
+    }
+
+    /// The screens of the ends of runs, and the tables, as the tests of the console have them.
+    const ENDS: &str = include_str!(
+        "../results/console/tests/snapshots/aiperf_results__console__tests__ends__ends_at_80_columns.snap"
+    );
+    const TABLES: [&str; 4] = [
+        include_str!(
+            "../results/console/tests/snapshots/aiperf_results__console__tests__widths__the_tables_of_a_run_at_four_widths.snap"
+        ),
+        include_str!(
+            "../results/console/tests/snapshots/aiperf_results__console__tests__widths__the_other_tables_of_a_run_at_four_widths.snap"
+        ),
+        include_str!(
+            "../results/console/runs/snapshots/aiperf_results__console__runs__tests__the_tables_of_runs_at_four_widths.snap"
+        ),
+        include_str!(
+            "../results/console/snapshots/aiperf_results__console__compare__tests__the_table_of_a_comparison_at_four_widths.snap"
+        ),
+    ];
+
+    /// Returns the words of the screens: headings of columns and rows, what stands before a colon, and
+    /// the names of warnings.
+    fn words_of_screens() -> BTreeSet<&'static str> {
+        // Those of runs that failed have sentences instead.
+        let screens = || ENDS.split("\n=== ").skip(1).filter(|screen| screen.contains(" avg "));
+        let of_table = |screen: &'static str| {
+            let mut lines =
+                screen.lines().skip_while(|line| !line.trim_start().starts_with("avg "));
+            let headings = lines.next().into_iter().flat_map(|line| line.split("  "));
+            let rows = lines.take_while(|line| line.contains("  ") && !line.starts_with(' '));
+            headings.chain(rows.filter_map(|line| line.split("  ").next()))
+        };
+        let labels = screens().flat_map(str::lines).filter_map(|line| {
+            let (label, _) = line.split_once(": ")?;
+            let label = label.strip_prefix("! ").unwrap_or(label);
+            (label.starts_with(char::is_alphabetic) && label != "What to do").then_some(label)
+        });
+        let headings =
+            TABLES.iter().flat_map(|table| table.lines()).filter(|line| line.contains('┃'));
+        let headings = headings.flat_map(|line| line.split('┃'));
+        let words = screens().flat_map(of_table).chain(labels).chain(headings).map(str::trim);
+        // Everybody knows these.
+        let plain = ["Metric", "Request", "Value", "Unit", "Meaning", "start (s)"];
+        let is_word = |word: &&str| word.contains(char::is_alphabetic) && !plain.contains(word);
+        words.filter(is_word).collect()
+    }
+
+    #[test]
+    fn every_word_of_the_screens_is_explained() {
+        let entries = entries();
+        let words = words_of_screens();
+        for known in [
+            "Time to first token (ms)",
+            "p50 95% CI",
+            "osl-mismatch",
+            "Fairness (Jain's index)",
+            "Finding",
+        ] {
+            assert!(words.contains(known), "{known} in {words:?}");
+        }
+        let unknown: Vec<_> =
+            words.into_iter().filter(|word| found(word, &entries).is_err()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        for word in ["load", "needs", "read lag", "stolen", "cannot tell", "client delays"] {
+            found(word, &entries).unwrap();
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A failed or cancelled request also has a record. Its `error` names the cause, and everything
 //! received until then is kept.
 
+mod remedy;
 mod server_span;
 mod trace;
 mod trace_context;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use remedy::Remedy;
 pub use server_span::{OriginalSpan, ServerSpan};
 pub use trace::{ArrivalClock, HttpTrace};
 pub use trace_context::{TraceContext, TraceFlags, TraceShare};

@@ -52,6 +52,6 @@ pub use config::{Config, ExportLevel};
 pub(crate) use entry::with_header;
 pub use error::{ArtifactError, WriteFailure};
 pub use inputs::MAX_INPUT_BYTES;
-pub(crate) use local_time::{local_minute, local_time};
+pub(crate) use local_time::{local_minute, local_second};
 pub use set::ArtifactSet;
 pub(crate) use table::Table;

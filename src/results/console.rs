@@ -28,6 +28,7 @@ mod server_spans;
 mod style;
 mod table;
 mod vocabulary;
+mod words;
 
 pub use crate::tables::format::{count, number};
 pub use catalogue::metrics;
@@ -41,6 +42,7 @@ pub use panel::wrapped_line;
 pub use run::{render, render_file};
 pub use style::Style;
 pub use vocabulary::Term;
+pub use words::WORDS;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use reqwest::Client;
 use serde_json::Value;
 use tokio::runtime;
@@ -29,10 +30,8 @@ pub(super) async fn listed(
 ) -> Result<Vec<String>, Refusal> {
     let url = urls::join(base, "/v1/models");
     let body = answer(client.get(url.expose().clone()).headers(headers)).await?;
-    let listed: Value = serde_json::from_slice(&body).map_err(|error| Refusal {
-        status: None,
-        why: format!("cannot parse its list of models: {error}"),
-    })?;
+    let listed: Value = serde_json::from_slice(&body)
+        .map_err(|error| Refusal::new(None, format!("cannot parse its list of models: {error}")))?;
     let entries = listed["data"].as_array().into_iter().flatten();
     Ok(entries.filter_map(|entry| entry["id"].as_str().map(str::to_owned)).collect())
 }
@@ -53,13 +52,28 @@ pub(crate) fn only_model(
     let failed = |why: String| {
         format!("the model is not named, and {shown} did not list one: {why}; use --model NAME")
     };
+    let has_credentials = headers.contains_key(AUTHORIZATION);
+    let refused = |refusal: Refusal| {
+        let url = shown.to_string();
+        match refusal.error.remedy(url.trim_end_matches('/'), has_credentials) {
+            Some(remedy) => {
+                let why = refusal.why.trim_end_matches('.');
+                format!(
+                    "--model is not given, and {shown} cannot be asked for its models: {why}. {}",
+                    remedy.advice
+                )
+            }
+            None => failed(refusal.why),
+        }
+    };
     let ask = async {
-        let client = client(connections, [base], TIME).map_err(|error| error.to_string())?;
-        listed(&client, base, headers).await.map_err(|refusal| refusal.why)
+        let client =
+            client(connections, [base], TIME).map_err(|error| failed(error.to_string()))?;
+        listed(&client, base, headers).await.map_err(refused)
     };
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed(error.to_string()))?;
-    let models = runtime.block_on(ask).map_err(failed);
+    let models = runtime.block_on(ask);
     // A DNS lookup cannot be cancelled.
     runtime.shutdown_background();
     match models?.as_slice() {

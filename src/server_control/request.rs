@@ -14,6 +14,7 @@ use base::causes;
 use base::interrupt::Interrupt;
 use base::redact::{self, Secret, ShownUrl};
 use client::endpoint::http_error;
+use client::record::{ErrorKind, RequestError};
 
 use crate::config::Connections;
 
@@ -57,24 +58,47 @@ pub(super) struct Refusal {
     /// The reason on one line: the server's message, or the client's without the URL's
     /// credentials.
     pub(super) why: String,
+    /// What a user can do about it, by the server's base URL and whether credentials were sent.
+    pub(super) error: RequestError,
+}
+
+impl Refusal {
+    /// Without a response, or with one that cannot be used.
+    pub(super) fn new(status: Option<StatusCode>, why: String) -> Self {
+        let error = RequestError::new(ErrorKind::Other, String::new(), why.clone());
+        Self { status, why, error }
+    }
+
+    /// Returns that of a request without a response.
+    fn unanswered(error: reqwest::Error) -> Self {
+        let (is_timeout, error) = (error.is_timeout(), error.without_url());
+        let root = causes::root(&error);
+        let why = redact::printable(&root.to_string());
+        let refused = root.downcast_ref::<io::Error>().map(io::Error::kind);
+        let (name, message) = if refused == Some(io::ErrorKind::ConnectionRefused) {
+            ("ConnectionRefused", why.clone())
+        } else if why.contains("InvalidContentType") {
+            ("TlsError", "the server does not use TLS on this port".to_owned())
+        } else {
+            ("", why.clone())
+        };
+        let kind = if is_timeout { ErrorKind::Timeout } else { ErrorKind::Other };
+        Self { status: None, error: RequestError::new(kind, name, message), why }
+    }
 }
 
 /// Sends `request`, and returns the body of a successful response, or why the request failed.
 pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, Refusal> {
-    let failed = |error: reqwest::Error| Refusal {
-        status: None,
-        why: redact::printable(&causes::root(&error.without_url()).to_string()),
-    };
-    let mut response = request.send().await.map_err(failed)?;
+    let mut response = request.send().await.map_err(Refusal::unanswered)?;
     let status = response.status();
-    let refused = |why: String| Refusal { status: Some(status), why };
+    let refused = |why: String| Refusal::new(Some(status), why);
     if status.is_redirection() {
         return Err(refused(redirected(&response)));
     }
     let most = if status.is_success() { MAX_BYTES } else { MAX_ERROR_BYTES };
     let mut body = Vec::new();
     let mut is_whole = true;
-    while let Some(piece) = response.chunk().await.map_err(failed)? {
+    while let Some(piece) = response.chunk().await.map_err(Refusal::unanswered)? {
         let room = most - body.len();
         body.extend_from_slice(&piece[..piece.len().min(room)]);
         if piece.len() > room {
@@ -83,13 +107,9 @@ pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, 
         }
     }
     if !status.is_success() {
-        let refusal = http_error(status.as_u16(), None, &body);
-        let words = redact::printable(refusal.message.trim());
-        return Err(refused(format!(
-            "it returned status {} {}: {words}",
-            status.as_u16(),
-            refusal.name
-        )));
+        let error = http_error(status.as_u16(), None, &body);
+        let why = format!("it returned status {}", redact::printable(error.in_words().trim()));
+        return Err(Refusal { status: Some(status), why, error });
     }
     if is_whole {
         Ok(body)

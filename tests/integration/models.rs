@@ -57,7 +57,15 @@ fn otherwise_the_error_says_what_the_server_has() {
     for (url, expected) in [
         (several.url(), "has 2 models: one, two; choose one with --model"),
         (format!("http://{none}"), "did not list one: its list is empty; use --model NAME"),
-        (format!("http://{closed}"), "did not list one: Connection refused"),
+        (format!("http://{closed}"), "Connection refused (os error 111). Nothing listens at "),
+        (
+            several.url().replace("http://", "https://"),
+            "The server does not use TLS; use --url http://127.0.0.1:",
+        ),
+        (
+            several.url() + "/v1/v1",
+            "404 Not Found: The path `/v1/v1/models` does not exist. The URL has /v1 twice; use --url",
+        ),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_str().unwrap();

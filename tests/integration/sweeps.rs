@@ -246,7 +246,7 @@ fn recipes_write_what_they_find() {
     let points: Vec<Value> =
         points.map(|(at, load)| json!({"concurrency": load, "p99": p99(at)})).collect();
     assert_eq!(knee["all_points"], json!(points));
-    assert!(stdout.contains("Request Latency p99 at no concurrency exceeds"), "{stdout}");
+    assert!(stdout.contains("Request latency p99 at no concurrency exceeds"), "{stdout}");
 
     let (curve, cells, stdout) =
         file("prefill-ttft-curve --isl-min 4 --isl-max 16 --isl-steps 3", "prefill_curve.json");
@@ -256,7 +256,7 @@ fn recipes_write_what_they_find() {
     assert_eq!(*last, expected);
     assert!(curve["coefficients"].as_array().unwrap().len() >= 2, "{curve}");
     // The server needs as long for long prompts as for short ones, which shows on a quiet machine.
-    let said = ["Time to First Token in ms =", "does not depend on the input length"];
+    let said = ["Time to first token in ms =", "does not depend on the input length"];
     assert!(said.iter().any(|said| stdout.contains(said)), "{stdout}");
 
     let (surface, cells, _) = file(

@@ -14,9 +14,14 @@ pub(super) fn zoned_time(wall_ns: u64) -> String {
     local(wall_ns).format("%FT%T.%6f%:z").to_string()
 }
 
-/// Formats a wall time as local time, to the minute, such as `2026-11-21 01:54`.
+/// Formats a wall time as local time for people, to the minute: `2026-11-21 01:54 +01:00`.
 pub(crate) fn local_minute(wall_ns: u64) -> String {
-    local(wall_ns).format("%F %R").to_string()
+    local(wall_ns).format("%F %R %:z").to_string()
+}
+
+/// Formats a wall time as local time for people, to the second: `2026-11-21 01:54:54 +01:00`.
+pub(crate) fn local_second(wall_ns: u64) -> String {
+    local(wall_ns).format("%F %T %:z").to_string()
 }
 
 fn local(wall_ns: u64) -> DateTime<Local> {

@@ -2,7 +2,7 @@
 //! what to try.
 
 use base::redact::{printable, printable_names, quote};
-use client::record::{ErrorKind, RequestError};
+use client::record::{Remedy, RequestError};
 
 use super::run::{self, bounded_lines};
 use super::screen::{Screen, rank};
@@ -14,8 +14,8 @@ use crate::run::{Offered, RunReport};
 const MAX_LINES: usize = 9;
 /// Maximum number of models or paths that are named.
 const MAX_NAMED: usize = 8;
-/// The end of a base URL that is twice in a URL whose base has it, too.
-const VERSION: &str = "/v1";
+/// Names of the warnings that say what this screen says.
+pub(super) const STATED: [&str; 2] = ["nothing-succeeded", "not-authorized"];
 
 /// Returns whether requests failed and none succeeded.
 pub(super) fn has_failed(report: &RunReport) -> bool {
@@ -57,19 +57,8 @@ fn what_happened(report: &RunReport, style: Style) -> String {
     } else {
         format!("All {failed} requests failed: ")
     };
-    let why = if is_page(&most.error_details) {
-        let code = most.error_details.code.map(|code| format!("{code} ")).unwrap_or_default();
-        format!("{code}{}, with an HTML page", most.error_details.name)
-    } else {
-        run::reason(&most.error_details)
-    };
+    let why = most.error_details.in_words();
     bounded_lines(&printable(&(what + &why)), MAX_LINES, style)
-}
-
-/// Returns whether the response is an HTML page.
-fn is_page(error: &RequestError) -> bool {
-    let text = error.message.to_ascii_lowercase();
-    ["<!doctype html", "<html"].iter().any(|start| text.contains(start))
 }
 
 /// What to try after a run that failed.
@@ -89,38 +78,12 @@ impl TryNext {
         let mut model = setup.requested_models().first().cloned().unwrap_or_default();
         let mut advice = Vec::new();
         let offered = report.outcome.offered.clone().unwrap_or_default();
-        let is_version_twice = url.ends_with(&VERSION.repeat(2));
-        let mut needs_key = false;
-        if is_version_twice {
-            url.truncate(url.len() - 2 * VERSION.len());
-            advice.push(format!("The URL has {VERSION} twice; use --url {url}"));
-        } else if error.name == "TlsError" && error.message.contains("does not use TLS") {
-            url = url.replacen("https://", "http://", 1);
-            advice.push(format!("The server does not use TLS; use --url {url}"));
-        } else if matches!(error.code, Some(401 | 403)) {
-            needs_key = true;
-            advice.push(if setup.has_credentials {
-                "The server does not accept the key; check --api-key, AIPERF_API_KEY or --header."
-                    .to_owned()
-            } else {
-                "The server needs a key; set it with --api-key or AIPERF_API_KEY.".to_owned()
-            });
-        } else if error.name == "ConnectionRefused" {
-            advice.push(format!(
-                "Nothing listens at {url}. Start the server, or set its address with --url; \
-                 --wait-for-model-timeout 60 waits until it is ready."
-            ));
-        } else if is_page(error) {
-            advice.push(format!(
-                "{url} is the address of a web page, not of an API; set that of the API with --url."
-            ));
-        } else if error.kind == ErrorKind::Timeout {
-            advice.push(
-                "Raise --request-timeout-seconds, or check that the server responds at all."
-                    .to_owned(),
-            );
-        } else if error.message.contains("context") && error.code == Some(400) {
-            advice.push("Send shorter requests with --isl and --osl.".to_owned());
+        let remedy = error.remedy(&url, setup.has_credentials);
+        let needs_key = remedy.as_ref().is_some_and(|remedy| remedy.needs_key);
+        let has_other_url = remedy.as_ref().is_some_and(|remedy| remedy.url.is_some());
+        if let Some(Remedy { advice: first, url: other, .. }) = remedy {
+            advice.push(first);
+            url = other.unwrap_or(url);
         } else if offered == Offered::default() && error.code.is_some() {
             advice.push("Check --url, --endpoint-type, --endpoint and --model.".to_owned());
         }
@@ -129,7 +92,7 @@ impl TryNext {
             advice.push(format!("The server offers {names}; choose with --model."));
             model.clone_from(first);
         }
-        if !offered.paths.is_empty() && !is_version_twice {
+        if !offered.paths.is_empty() && !has_other_url {
             let paths = printable_names(&offered.paths, MAX_NAMED);
             advice.push(format!(
                 "The server answers at {paths}; choose with --endpoint-type or --endpoint."

@@ -137,7 +137,10 @@ pub(super) fn success(report: &RunReport, style: Style) -> String {
     let succeeded = ended.saturating_sub(failed + cancelled);
     let seconds = Nanos(outcome.end_wall_ns.saturating_sub(outcome.start_wall_ns)).as_seconds();
     let mut line = format!("{} of {} succeeded", count(succeeded), requests(ended));
-    let _ = write!(line, " in {} s", four_digits(seconds));
+    let _ = match seconds {
+        0.0..1.0 => write!(line, " in {} ms", four_digits(1e3 * seconds)),
+        _ => write!(line, " in {} s", four_digits(seconds)),
+    };
     if cancelled > 0 {
         let _ = write!(line, "; {} cancelled", count(cancelled));
     }
@@ -147,7 +150,7 @@ pub(super) fn success(report: &RunReport, style: Style) -> String {
     let _ =
         write!(line, "; {} failed ({:.1}%)", count(failed), 100.0 * failed as f64 / ended as f64);
     if let Some(most) = report.failures().next() {
-        let _ = write!(line, ": {}", run::reason(&most.error_details));
+        let _ = write!(line, ": {}", most.error_details.in_words());
     }
     run::bounded_lines(&printable(&line), LONGEST_REASON, style)
 }

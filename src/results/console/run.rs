@@ -2,10 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
 use base::redact::printable;
-use client::record::RequestError;
 use measure::metrics::health::Verdict;
 use measure::metrics::steady::Unsteady;
 use measure::metrics::time_breakdown::TimeBreakdown;
@@ -148,10 +145,13 @@ fn missing(report: &RunReport) -> impl Iterator<Item = String> {
     [steady, breakdown].into_iter().flatten()
 }
 
-/// Renders each warning in a box.
+/// Renders each warning in a box, but those that the block of a failed run states.
 fn warnings(report: &RunReport, style: Style) -> String {
+    let is_stated =
+        |warning: &Warning| failed::has_failed(report) && failed::STATED.contains(&warning.name);
     let boxed = |warning: Warning| panel::render(warning.title, &warning.text(), style) + "\n";
-    Warning::all_from_report(report).into_iter().map(boxed).collect()
+    let warnings = Warning::all_from_report(report).into_iter();
+    warnings.filter(|warning| !is_stated(warning)).map(boxed).collect()
 }
 
 /// Renders the errors besides the most frequent one in a line each.
@@ -160,7 +160,7 @@ pub(super) fn errors(report: &RunReport, style: Style) -> String {
     let mut text = String::new();
     for error in report.failures().skip(1).take(MAX_ERRORS) {
         let times = super::count(error.count);
-        let line = format!("{times} × {}", reason(&error.error_details));
+        let line = format!("{times} × {}", error.error_details.in_words());
         text.push_str(&style.red(&cut(&printable(&line), width)));
         text.push('\n');
     }
@@ -169,21 +169,6 @@ pub(super) fn errors(report: &RunReport, style: Style) -> String {
         let _ = writeln!(text, "{more} more kinds of errors; profile_export_console.txt has all");
     }
     text
-}
-
-/// Returns why a request failed: `503 Service Unavailable: the queue is full`.
-pub(super) fn reason(error: &RequestError) -> String {
-    let code = error.code.map(|code| format!("{code} ")).unwrap_or_default();
-    format!("{code}{}: {}", error.name, words(&error.message))
-}
-
-/// Returns the words in the body of an error response, which usually is JSON.
-fn words(body: &str) -> String {
-    let found = |body: &Value| {
-        let places = ["/error/message", "/message", "/detail", "/error"];
-        places.iter().find_map(|place| body.pointer(place)?.as_str().map(str::to_owned))
-    };
-    serde_json::from_str(body).ok().as_ref().and_then(found).unwrap_or_else(|| body.to_owned())
 }
 
 /// Shortens a line to a width, with an ellipsis.

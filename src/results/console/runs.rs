@@ -2,7 +2,7 @@
 
 mod search;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use base::redact::printable;
@@ -23,6 +23,7 @@ use measure::multi_run::{Filter, Load, Range, RunResult, Trials, space};
 use super::layout::{Cell as Text, Column, Table, numbers};
 use super::panel;
 use super::style::Style;
+use super::vocabulary::{Term, shown_unit, with_unit};
 use crate::tables::cells;
 use crate::tables::format::{number, percent};
 
@@ -112,21 +113,32 @@ pub fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(notes, "{label} is excluded: {error}");
     }
-    for run in trials.successful() {
-        let doubt = run.verdict.filter(|verdict| *verdict != Verdict::Valid);
-        if let Some(verdict) = doubt {
-            let (label, verdict) = (&run.member.run_label, verdict.as_str());
-            let _ = writeln!(
-                notes,
-                "{label}: client {verdict}; its own console output has the reasons."
-            );
-        }
+    let runs = trials.successful();
+    let doubted = doubted(runs.map(|run| (run.verdict, run.member.run_label.clone())));
+    if let Some(doubted) = doubted {
+        let _ = writeln!(notes, "{doubted}");
     }
     if !notes.is_empty() {
         text.push_str(&notes);
         text.push('\n');
     }
     text
+}
+
+/// States in which of these runs the client was not valid, by verdict; `None` if it was in all.
+fn doubted(runs: impl Iterator<Item = (Option<Verdict>, String)>) -> Option<String> {
+    let mut names: BTreeMap<Verdict, Vec<String>> = BTreeMap::new();
+    for (verdict, name) in runs {
+        if let Some(verdict) = verdict.filter(|verdict| *verdict != Verdict::Valid) {
+            names.entry(verdict).or_default().push(name);
+        }
+    }
+    let of = |(verdict, names): (Verdict, Vec<String>)| {
+        format!("{} in {}", verdict.as_str(), names.join(", "))
+    };
+    let list: Vec<String> = names.into_iter().rev().map(of).collect();
+    (!list.is_empty())
+        .then(|| format!("Client {}; aiperf explain DIRECTORY tells why.", list.join("; ")))
 }
 
 /// Why no further run was made, if there is a condition for it.
@@ -187,9 +199,10 @@ fn statistics(trials: &Trials, row: &Row) -> [Text; 8] {
     let spread = |field: fn(&Dispersion) -> f64| number(across.spread.as_ref().map(field)).into();
     let cv = across.spread.and_then(|spread| spread.cv);
     let statistic = if row.statistic == "avg" { "" } else { " p99" };
-    let name = |header: &str| format!("{header}{statistic} ({})", row.metric.display_unit);
+    let term = Term::for_metric(row.metric);
+    let label = |name: &str| with_unit(&format!("{name}{statistic}"), term.unit);
     [
-        Text::or(name(row.metric.header), name(row.metric.short_header)),
+        Text::or(label(term.name), label(term.short)),
         bracketed(number(Some(across.mean)), is_few).into(),
         spread(|spread| spread.ci_low),
         spread(|spread| spread.ci_high),
@@ -224,8 +237,14 @@ fn findings(results: &Results) -> Vec<String> {
         let name = name_of(results, cell);
         Some(format!("{name}: no time breakdown: {}", printable(reason)))
     };
-    let notes = results.in_order().into_iter().filter_map(|cell| note(results, cell));
-    let notes: Vec<String> = notes.chain(results.cells.iter().filter_map(undivided)).collect();
+    let cells = results.in_order();
+    let failed = cells.iter().filter_map(|cell| {
+        Some(format!("{}: {}", name_of(results, cell), printable(cell.error()?)))
+    });
+    let complete = cells.iter().filter(|cell| cell.error().is_none());
+    let doubted = doubted(complete.map(|cell| (cell.verdict(), name_of(results, cell))));
+    let notes: Vec<String> =
+        failed.chain(doubted).chain(results.cells.iter().filter_map(undivided)).collect();
     let mut found = Vec::new();
     if !notes.is_empty() {
         found.push(notes.join("\n"));
@@ -277,7 +296,12 @@ fn best_combinations(found: &space::History) -> String {
         let objectives = found.config.objectives.iter().zip(&point.tried.objectives);
         let objectives = objectives.filter_map(|(objective, value)| {
             let row = Registry::row(objective.metric)?;
-            Some(format!("{} {} {}", row.header, objective.statistic, measured(row, *value)))
+            Some(format!(
+                "{} {} {}",
+                Term::for_metric(row).name,
+                objective.statistic,
+                measured(row, *value)
+            ))
         });
         let values: Vec<String> = values.collect();
         let objectives: Vec<String> = objectives.collect();
@@ -310,10 +334,13 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
             Some(match curve::degraded(&points, *threshold) {
                 Some((load, value)) => format!(
                     "{} {statistic} {beyond} from concurrency {load} on: it is {} there.",
-                    row.header,
+                    Term::for_metric(row).name,
                     measured(row, Some(value)),
                 ),
-                None => format!("{} {statistic} at no concurrency {beyond}.", row.header),
+                None => {
+                    let name = Term::for_metric(row).name;
+                    format!("{name} {statistic} at no concurrency {beyond}.")
+                }
             })
         }
         Evaluation::Prefill => {
@@ -354,7 +381,7 @@ fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
         // Microseconds with one digit, of which zero does not have a sign.
         let slope = (1e4 * slope).round() / 10.0 + 0.0;
         return format!(
-            "Time to First Token does not depend on the input length (slope {slope:.1} ± {:.1} µs a token, 95% \
+            "Time to first token does not depend on the input length (slope {slope:.1} ± {:.1} µs a token, 95% \
              interval): it {}.",
             1e3 * width,
             average(),
@@ -363,7 +390,7 @@ fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
     // With little noise, even a slope of nanoseconds a token is more than chance.
     if fit.r_squared().is_some() && fit.change(points) < NEGLIGIBLE {
         return format!(
-            "Time to First Token does not depend on the input length: it changes by less than 1% over all \
+            "Time to first token does not depend on the input length: it changes by less than 1% over all \
              lengths, and {}.",
             average(),
         );
@@ -385,7 +412,7 @@ fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
             format!(", with R^2 = {found:.3}{doubt}; 95% intervals in parentheses")
         }
     };
-    format!("Time to First Token in ms = {}{quality}.", terms.join(" + "))
+    format!("Time to first token in ms = {}{quality}.", terms.join(" + "))
 }
 
 /// Where throughput stops growing, with intervals at the `level` in percent.
@@ -476,19 +503,6 @@ fn name_of(results: &Results, cell: &Cell) -> String {
     format!("{} ({directory})", printable(&results.sweep.described(&cell.variation)))
 }
 
-/// What is missing from a cell, or may be wrong with it.
-fn note(results: &Results, cell: &Cell) -> Option<String> {
-    let name = name_of(results, cell);
-    match (cell.error(), cell.verdict()) {
-        (Some(error), _) => Some(format!("{name}: {}", printable(error))),
-        (None, Some(verdict)) if verdict != Verdict::Valid => Some(format!(
-            "{name}: client {}; its own console output has the reasons.",
-            verdict.as_str()
-        )),
-        _ => None,
-    }
-}
-
 /// Renders that each load has at least `least` requests, more than the `asked` ones, so that it can be
 /// told at the confidence `level`; empty if they were enough.
 #[must_use]
@@ -508,13 +522,13 @@ fn measured(metric: &Metric, value: Option<f64>) -> String {
         (_, None) => "N/A".to_owned(),
         (Unit::Ratio, Some(share)) => format!("{:.1}%", share * 100.0),
         (Unit::Percent, value) => format!("{}%", number(value)),
-        (unit, value) => format!("{} {unit}", number(value)),
+        (unit, value) => format!("{} {}", number(value), shown_unit(unit.label())),
     }
 }
 
-/// The title of a statistic that a condition limits, as in `Time to First Token p95`.
+/// The title of a statistic that a condition limits, as in `Time to first token p95`.
 fn title(filter: &Filter) -> String {
-    of_statistic(filter.row().map_or("", |row| row.header), filter)
+    of_statistic(filter.row().map_or("", |row| Term::for_metric(row).name), filter)
 }
 
 /// The name of the statistic that a condition limits, of a metric with this `header`.
@@ -532,7 +546,7 @@ fn limited(filter: &Filter, value: Option<f64>) -> String {
     format!("{} {shown}", title(filter))
 }
 
-/// A condition in words, as in `Time to First Token p95 below 200.00 ms`.
+/// A condition in words, as in `Time to first token p95 below 200.00 ms`.
 pub(super) fn required(filter: &Filter) -> String {
     let limit = filter.row().map(|row| measured(row, Some(filter.threshold))).unwrap_or_default();
     format!("{} {} {limit}", title(filter), filter.op.in_words())

@@ -663,7 +663,7 @@ fn the_end_of_a_usual_run_fits_80_columns_and_24_lines() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     for said in [
         "Client health: suspect.",
-        "36 of 40 requests succeeded in 0 s; 4 failed (10.0%): 500 Internal Server Error:\n  boom",
+        "36 of 40 requests succeeded in 0 ms; 4 failed (10.0%): 500 Internal Server\n  Error: boom",
         "! busy-worker: the busiest worker used 99% of a core",
         "! osl-mismatch: 36 of 36 requests (100.0%)",
         "! token-count-discrepancy: in 9 of 36 requests (25.0%)",

@@ -41,6 +41,7 @@ const TERMS: &[(MetricTag, &str, &str, bool)] = &[
     (tag::AUDIO_DURATION, "Audio per request", "Audio", true),
     (tag::REQUEST_THROUGHPUT, "Requests/s", "Requests/s", false),
     (tag::GOODPUT, "Good requests/s", "Good req/s", false),
+    (tag::GOOD_REQUEST_FRACTION, "Good requests", "Good", false),
     (tag::OUTPUT_TOKEN_THROUGHPUT, "Output tokens/s", "Out tokens/s", false),
     (tag::TOTAL_TOKEN_THROUGHPUT, "All tokens/s", "All tokens/s", false),
     (tag::IMAGE_THROUGHPUT, "Images/s", "Images/s", false),
@@ -77,14 +78,18 @@ impl Term {
     }
 }
 
-fn with_unit(name: &str, unit: &str) -> String {
-    // As everywhere but in files, whose units are those of AIPerf.
+/// Adds a unit to a name: `TTFT p99` and `ms` give `TTFT p99 (ms)`.
+pub(crate) fn with_unit(name: &str, unit: &str) -> String {
     match unit {
         "" => name.to_owned(),
-        "sec" => format!("{name} (s)"),
         "ms/image" => format!("{name} (ms)"),
-        unit => format!("{name} ({unit})"),
+        unit => format!("{name} ({})", shown_unit(unit)),
     }
+}
+
+/// Returns how screens write a unit: files have those of AIPerf, such as `requests/sec`.
+pub(crate) fn shown_unit(unit: &str) -> String {
+    if unit == "sec" { "s".to_owned() } else { unit.replace("/sec", "/s") }
 }
 
 #[cfg(test)]
@@ -100,6 +105,9 @@ mod tests {
         assert_eq!(latency.label(), "Request latency (ms)");
         assert_eq!(latency.short_label(), "Latency (ms)");
         assert_eq!(term(tag::REQUEST_THROUGHPUT).label(), "Requests/s");
+        assert_eq!(term(tag::GOOD_REQUEST_FRACTION).label(), "Good requests");
+        assert_eq!(term(tag::PREFILL_THROUGHPUT_PER_USER).unit, "tokens/sec/user");
+        assert!(term(tag::PREFILL_THROUGHPUT_PER_USER).label().ends_with("(tokens/s/user)"));
         assert_eq!(term(tag::AUDIO_DURATION).label(), "Audio per request (s)");
         assert_eq!(term(tag::VIDEO_INFERENCE_TIME).label(), "Video inference (ms)");
         assert_eq!(term(tag::DECODE_DURATION).label(), "Decode Duration (ms)");

@@ -1,6 +1,6 @@
 //! How the requests of a run ended, and what limits its throughput.
 
-use measure::metrics::health::LoadVerdict;
+use measure::metrics::health::{LoadVerdict, Verdict};
 use measure::metrics::tag;
 use measure::server_metrics::watch;
 
@@ -69,7 +69,10 @@ impl RunReport {
             return None;
         }
         let load = &self.outcome.load;
-        let concurrency = load.requested_concurrency.map(LoadLimit::Concurrency);
+        // A client that could not keep up did not hold it.
+        let client = self.outcome.client_health.as_ref().and_then(|health| health.verdict);
+        let concurrency = load.requested_concurrency.filter(|_| client != Some(Verdict::Invalid));
+        let concurrency = concurrency.map(LoadLimit::Concurrency);
         let queue = self.server_queue();
         let waits = queue.filter(|[running, waiting]| {
             *waiting >= 1.0 && *waiting >= LEAST_WAITING * (running + waiting)

@@ -43,9 +43,10 @@ pub(super) fn causes(report: &RunReport, requests: &[Request]) -> Vec<String> {
 /// only what does not depend on it.
 fn limits(report: &RunReport) -> Vec<String> {
     let counted = rejected(report).or_else(|| Some(counted(report, report.load_limit()?)));
-    let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
-    if client == Some(Verdict::Invalid) {
-        let first = "The client limits the results: see the reasons below.".to_owned();
+    let client = report.outcome.client_health.as_ref();
+    if let Some(health) = client.filter(|health| health.verdict == Some(Verdict::Invalid)) {
+        let why = health.reasons.first().map(|reason| format!(": {}", printable(&reason.finding)));
+        let first = format!("The client limits the results{}.", why.unwrap_or_default());
         return [Some(first), counted].into_iter().flatten().collect();
     }
     let found = counted
@@ -83,34 +84,55 @@ pub(super) fn of_group(results: &GroupResults) -> Vec<String> {
     answer.into_iter().chain(growth(results)).chain(stages).collect()
 }
 
+/// A concurrency of a sweep: its throughput, its mean latency, and whether the client kept up.
+struct Level {
+    concurrency: u64,
+    throughput: f64,
+    latency: f64,
+    is_believed: bool,
+}
+
 /// States between which concurrencies the throughput stopped growing, or that it grew up to the highest.
 fn growth(results: &Results) -> Option<String> {
     let level = |cell: &Cell| {
-        let Load::Concurrency(load) = Load::from_values(&cell.variation.values)? else {
+        let Load::Concurrency(concurrency) = Load::from_values(&cell.variation.values)? else {
             return None;
         };
         let mean = |tag| cell.trials.mean(tag, "avg").filter(|mean| *mean > 0.0);
-        Some((load, mean(tag::REQUEST_THROUGHPUT)?, mean(tag::REQUEST_LATENCY)?))
+        Some(Level {
+            concurrency,
+            throughput: mean(tag::REQUEST_THROUGHPUT)?,
+            latency: mean(tag::REQUEST_LATENCY)?,
+            is_believed: cell.verdict() != Some(Verdict::Invalid),
+        })
     };
-    let mut levels: Vec<(u64, f64, f64)> = results.cells.iter().filter_map(level).collect();
-    levels.sort_by_key(|(load, ..)| *load);
-    let mut pairs = levels.windows(2).map(|pair| (pair[0], pair[1]));
-    let is_flat = |((from, slow, _), (to, fast, _)): &((u64, f64, f64), (u64, f64, f64))| {
-        fast / slow - 1.0 < GROWS * (*to as f64 / *from as f64 - 1.0)
+    let mut levels: Vec<Level> = results.cells.iter().filter_map(level).collect();
+    levels.sort_by_key(|level| level.concurrency);
+    let mut pairs = levels.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let times = |low: &Level, high: &Level| high.concurrency as f64 / low.concurrency as f64;
+    let is_flat = |(low, high): &(&Level, &Level)| {
+        high.throughput / low.throughput - 1.0 < GROWS * (times(low, high) - 1.0)
     };
     match pairs.find(is_flat) {
-        Some(((from, slow, short), (to, fast, long))) => Some(format!(
-            "From concurrency {from} to {to} ({:.1} times as many), the throughput was {:.2} times and the mean \
-             latency {:.2} times as high: the server limits the throughput there, and more requests in \
-             flight only wait longer.",
-            to as f64 / from as f64,
-            fast / slow,
-            long / short
+        Some((low, high)) => Some(format!(
+            "From concurrency {} to {} ({:.1} times as many), the throughput was {:.2} times and the mean \
+             latency {:.2} times as high: {}.",
+            low.concurrency,
+            high.concurrency,
+            times(low, high),
+            high.throughput / low.throughput,
+            high.latency / low.latency,
+            if low.is_believed && high.is_believed {
+                "the server limits the throughput there, and more requests in flight only wait longer"
+            } else {
+                "the client could not keep up, so the limit of the server is not known"
+            }
         )),
-        None => levels.last().filter(|_| levels.len() > 1).map(|(most, ..)| {
+        None => levels.last().filter(|_| levels.len() > 1).map(|highest| {
             format!(
-                "The throughput grew with the concurrency up to {most}, the highest that was run: the \
-                 server's limit is not reached."
+                "The throughput grew with the concurrency up to {}, the highest that was run: the \
+                 server's limit is not reached.",
+                highest.concurrency
             )
         }),
     }
@@ -139,9 +161,13 @@ fn counted(report: &RunReport, limit: LoadLimit) -> String {
                     count(most)
                 ),
                 _ => format!(
-                    "The concurrency limits the throughput: {} requests were in flight, and hardly any waited in \
+                    "The concurrency limits the throughput: {} in flight, and hardly any waited in \
                      the server, so a higher concurrency may give a higher throughput.",
-                    count(most)
+                    if most == 1 {
+                        "1 request was".to_owned()
+                    } else {
+                        format!("{} requests were", count(most))
+                    }
                 ),
             }
         }

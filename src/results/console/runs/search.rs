@@ -11,6 +11,7 @@ use super::{bracketed, limit, limited, measured, of_few, of_statistic, required,
 use crate::console::layout::{Column, Table};
 use crate::console::panel;
 use crate::console::style::Style;
+use crate::console::vocabulary::{Term, with_unit};
 use crate::tables::format::number;
 
 /// Renders the line about one load of a search, printed when a run of it has ended.
@@ -80,11 +81,11 @@ pub fn render_search(history: &History, style: Style) -> String {
     let goal = history.config.row();
     let mut columns = vec![Column::label(varied).or(short)];
     columns.extend(goal.map(|row| {
-        let name = |header: &str| format!("{header} ({})", row.display_unit);
+        let name = |header: &str| with_unit(header, row.display_unit.label());
         Column::number(name(row.header)).or(name(row.short_header))
     }));
     columns.extend(history.filters.iter().map(|filter| {
-        let short = filter.row().map_or("", |row| row.short_header);
+        let short = filter.row().map_or("", |row| Term::for_metric(row).short);
         Column::number(title(filter)).or(of_statistic(short, filter))
     }));
     columns.extend([
@@ -218,7 +219,7 @@ fn doubted(point: &Point) -> String {
         "so a missed condition may be the client's doing and not the server's"
     };
     format!(
-        " At {} the client was {verdict} in all runs ({}), {doubt}; its console output has the reasons.",
+        " At {} the client was {verdict} in all runs ({}), {doubt}; aiperf explain DIRECTORY tells why.",
         point.tried.load, point.tried.level.runs
     )
 }

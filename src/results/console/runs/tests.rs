@@ -58,18 +58,15 @@ fn a_search_says_what_it_found() {
     let mut found = history(&[(1, 10.0, true), (2, 19.5, true), (3, 12.0, false)]);
     assert_eq!(
         conclusion(&found),
-        "Maximum Goodput: 19.50 requests/sec at concurrency 2; GoodRequestFraction 100.0% (0.00% to \
-         0.37% of requests violate it) (required: GoodRequestFraction at least 95.0%). The limit is \
+        "Maximum Goodput: 19.50 requests/s at concurrency 2; Good requests 100.0% (0.00% to \
+         0.37% of requests violate it) (required: Good requests at least 95.0%). The limit is \
          between 2 and 3 (95% interval)."
     );
     let table = render_search(&found, Style::FILE);
     let best = table.lines().find(|line| line.contains("best")).unwrap();
     assert!(best.contains("19.50") && best.contains("search_iter_0001"), "{table}");
     let line = render_point(&found, &found.points[2]);
-    assert_eq!(
-        line,
-        "At concurrency 3: Goodput 12.00 requests/sec, GoodRequestFraction 50.0% (missed)\n"
-    );
+    assert_eq!(line, "At concurrency 3: Goodput 12.00 requests/s, Good requests 50.0% (missed)\n");
     found.config.recipe = Recipe::MaxConcurrency;
     let text = conclusion(&found);
     assert!(text.starts_with("Highest concurrency 2 with Goodput 19.50"), "{text}");

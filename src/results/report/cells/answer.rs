@@ -103,7 +103,7 @@ pub(super) fn about(cells: &[Cell]) -> (Vec<(&'static str, String)>, String) {
         ("Endpoint", format!("{}{streaming}", run.endpoint.name)),
         ("Input tokens", means(cells, tag::INPUT_SEQUENCE_LENGTH)),
         ("Output tokens", means(cells, tag::OUTPUT_SEQUENCE_LENGTH)),
-        ("Start", start.map(crate::artifacts::local_time).unwrap_or_default()),
+        ("Start", start.map(crate::artifacts::local_second).unwrap_or_default()),
         ("Command", run.cli_command),
     ];
     (facts.into_iter().filter(|(_, value)| !value.is_empty()).collect(), model)

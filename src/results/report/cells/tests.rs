@@ -128,12 +128,12 @@ fn the_answer_is_above_the_figures() {
     assert_eq!(answer.level, Level::Good);
     assert_eq!(
         answer.text,
-        "The highest concurrency that meets the objectives is 8 (95% interval: 8 to 16): Time to First \
-         Token p99 at most 200.00 ms."
+        "The highest concurrency that meets the objectives is 8 (95% interval: 8 to 16): Time to first \
+         token p99 at most 200.00 ms."
     );
     assert_eq!(
         page.facts[0],
-        ("Objectives", "Time to First Token p99 at most 200.00 ms".to_owned())
+        ("Objectives", "Time to first token p99 at most 200.00 ms".to_owned())
     );
     let [limit, throughput, ..] = page.figures.as_slice() else { panic!("{:?}", page.figures) };
     assert_eq!((limit.value, &*limit.detail), (8.0, "8 to 16 (95%)"));

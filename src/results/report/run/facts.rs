@@ -35,8 +35,7 @@ impl Run<'_> {
     /// Returns what was run, in one line.
     pub(super) fn subject(&self) -> String {
         let RunReport { run, outcome, .. } = self.report;
-        let start = crate::artifacts::local_time(outcome.start_wall_ns);
-        let second = start.split('.').next().unwrap_or_default().replace('T', " ");
+        let second = crate::artifacts::local_second(outcome.start_wall_ns);
         let program = &run.provenance.program;
         let models = run.setup.models.join(", ");
         let parts = [models, run.endpoint.name.to_owned(), outcome.load.to_string(), second];
@@ -73,13 +72,13 @@ impl Run<'_> {
             activity.map(|activity| activity.facts().join("; ")).unwrap_or_default(),
         ));
         let program = &provenance.program;
-        let commit = program.commit.as_ref().map(|commit| format!(" ({commit})"));
+        let commit = program.commit.as_ref().map(|commit| format!(" ({commit:.12})"));
         facts.push((
             "Program",
             format!("{} {}{}", program.name, program.version, commit.unwrap_or_default()),
         ));
         facts.extend(highlights(self.report).into_iter().map(|one| (one.title, one.text)));
-        facts.push(("Start", crate::artifacts::local_time(outcome.start_wall_ns)));
+        facts.push(("Start", crate::artifacts::local_second(outcome.start_wall_ns)));
         let seconds = outcome.end_wall_ns.saturating_sub(outcome.start_wall_ns) as f64 / 1e9;
         facts.push(("Duration", format!("{} s", rounded(seconds))));
         facts.push(("Command", run.cli_command.clone()));
