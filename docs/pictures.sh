@@ -31,8 +31,8 @@ profile --concurrency 16 --request-count 800 --artifact-dir run --html
 profile --concurrency 1,2,4,8,12,16,24 --request-count 120 --artifact-dir sweep \
   --search-sla 'time_to_first_token:p99<=200ms'
 
-"$aiperf" plot run --format png > log
-"$aiperf" plot sweep --format png > log
+"$aiperf" plot run > log
+"$aiperf" plot sweep > log
 cp run/plots/request_latency_histogram.png run/plots/ttft_timeline.png \
   sweep/plots/output_throughput_by_latency.png \
   sweep/plots/time_to_first_token_by_throughput.png "$pictures"

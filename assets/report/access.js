@@ -1,6 +1,6 @@
 // Charts in words and as tables, for readers who do not see them.
 const chartText = (() => {
-  const shown = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(6))));
+  const shown = (value) => (value === undefined ? "" : short(value));
   const SHAPES = { line: "Line", steps: "Line", area: "Area", stack: "Stacked", points: "Scatter", heat: "Heat", spans: "Bar" };
 
   // What a chart shows, in a sentence for each series.

@@ -14,6 +14,8 @@
   const depending = [];
   // The most rows of the table of a chart, on the screen and on paper.
   const MAX_ROWS = [400, 25];
+  // The space above a chart.
+  const TOP = 34;
 
 
   // An interval in words. An end that is null is infinite.
@@ -122,19 +124,11 @@
 
   function seriesOption(chart, series, at) {
     const tint = colour(series, at);
-    const named = new Set(series.named);
     const common = {
       name: series.name,
       data: series.points,
       itemStyle: { color: tint },
       animation: false,
-      label: {
-        show: named.size > 0,
-        position: "top",
-        color: css("--faint"),
-        formatter: (item) => (named.has(item.dataIndex) ? series.labels[item.dataIndex] : ""),
-      },
-      labelLayout: { hideOverlap: true },
     };
     if (series.shape === "points") {
       const size = series.points.length > 2000 ? 4 : 7;
@@ -233,14 +227,15 @@
     return options;
   }
 
+  // The label of a mark of a chart.
+  const markText = (chart) => (mark) =>
+    `${mark.label} ${rounded(mark.at)}${intervalText(mark.interval, rounded)} ${chart[mark.on].unit}`.trim();
+
   // Lines at the marked values, areas where these can be, and invisible points by which the axes
   // reach them.
   function marked(chart) {
     const [x] = valuesOn(chart, 0);
     const [y] = valuesOn(chart, 1);
-    const place = (mark) => (mark.on === "x" ? { xAxis: mark.at } : { yAxis: mark.at });
-    const text = (mark) =>
-      `${mark.label} ${rounded(mark.at)}${intervalText(mark.interval, rounded)} ${chart[mark.on].unit}`.trim();
     const areas = chart.marks.filter((mark) => mark.interval).map((mark) => {
       const axis = `${mark.on}Axis`;
       const [low, high] = within(mark.interval, endsOn(chart, mark.on === "x" ? 0 : 1));
@@ -257,15 +252,8 @@
         symbol: "none",
         animation: false,
         lineStyle: { color: css("--faint"), type: "dashed", width: 1 },
-        label: { color: css("--faint"), fontSize: 11 },
-        data: chart.marks.map((mark) => ({
-          ...place(mark),
-          label: {
-            formatter: text(mark),
-            rotate: mark.on === "x" ? 90 : 0,
-            position: "insideEndTop",
-          },
-        })),
+        label: { show: false },
+        data: chart.marks.map((mark) => (mark.on === "x" ? { xAxis: mark.at } : { yAxis: mark.at })),
       },
       markArea: {
         silent: true,
@@ -331,7 +319,12 @@
       animation: false,
       backgroundColor: css("--panel"),
       textStyle: { fontFamily: "inherit" },
-      grid: { left: isStack(chart) && !chart.is_timeline ? 184 : 78, right: 18, top: 34, bottom: 48 },
+      grid: {
+        left: isStack(chart) && !chart.is_timeline ? 184 : 78,
+        right: 18,
+        top: chart.marks.some((mark) => mark.on === "x") ? TOP + chartLabels.ROW : TOP,
+        bottom: 48,
+      },
       legend: {
         show: !chart.series.some((one) => one.heat),
         type: "scroll",
@@ -366,6 +359,7 @@
     // Paper has a higher resolution than the screen.
     entry.instance = echarts.init(entry.place, null, isPrinting ? { devicePixelRatio: 3 } : {});
     entry.instance.setOption(chartOption(entry.shown));
+    chartLabels.show(entry.instance, () => entry.shown, markText);
     entry.chart.series.forEach((one, at) => one.heat && showHeat(entry.instance, one.heat, colour(one, at)));
     if (isSpans(entry.chart)) showSpans(entry.instance, entry.chart, entry.chart.series.map(colour));
     entry.setZooming(false);
@@ -480,7 +474,7 @@
         ...found.map(({ cells, request }) => {
           const line = element("tr");
           cells.forEach((cell, at) => {
-            const shown = element(at === 0 ? "th" : "td", { className: isNumeric[at] ? "number" : "" });
+            const shown = element(at === 0 ? "th" : "td", { className: isNumeric[at] ? "number" : "text" });
             if (at === 0) shown.scope = "row";
             if (at === 0 && request !== undefined) {
               const open = element("button", { type: "button", textContent: short(cell) });
@@ -503,7 +497,7 @@
     let sorted = null;
     table.columns.forEach((name, at) => {
       const button = element("button", { type: "button", textContent: name });
-      const cell = element("th", { className: isNumeric[at] ? "number" : "", scope: "col" }, button);
+      const cell = element("th", { className: isNumeric[at] ? "number" : "", scope: "col" }, name ? button : "");
       button.addEventListener("click", () => {
         const isDown = sorted === at;
         sorted = isDown ? null : at;
@@ -540,6 +534,14 @@
     return element("div", { className: "table" }, ...parts);
   }
 
+  // What was found, in one box: the answer, and what else to know.
+  function answerElement([answer, ...others]) {
+    const box = element("div", { className: `answer ${answer.level}` }, element("p", { textContent: answer.text }));
+    const item = ({ level, text }) => element("li", { className: level, textContent: text });
+    if (others.length > 0) box.append(element("ul", {}, ...others.map(item)));
+    return box;
+  }
+
   function render() {
     document.title = data.title;
     const toggle = element("button", { className: "theme", textContent: "Light or dark" });
@@ -565,7 +567,7 @@
       main.append(form);
     }
     main.append(heading);
-    for (const { level, text } of data.notices) main.append(element("p", { className: `notice ${level}`, textContent: text }));
+    if (data.notices.length > 0) main.append(answerElement(data.notices));
     const figures = data.figures.map(({ title, value, unit, detail }) =>
       element(
         "div",
@@ -580,11 +582,11 @@
         element("div", { className: "note", textContent: detail }),
       ),
     );
-    main.append(element("div", { className: "figures" }, ...figures));
+    if (figures.length > 0) main.append(element("div", { className: "figures" }, ...figures));
     const facts = element("dl", { className: "facts" });
     for (const [name, value] of data.facts)
       facts.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
-    main.append(facts);
+    if (data.facts.length > 0) main.append(facts);
     for (const part of data.sections) {
       const section = element("section", { id: part.title }, element("h2", { textContent: part.title }));
       if (part.text) section.append(element("p", { textContent: part.text }));

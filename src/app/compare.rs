@@ -17,7 +17,9 @@ use measure::metrics::time_breakdown::TimeBreakdown;
 use measure::multi_run::{Member, Variation};
 use results::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use results::console;
+use results::report;
 use results::run::RunReport;
+use results::tables;
 use results::terminal::terminal_style;
 
 use super::gates;
@@ -107,11 +109,21 @@ impl Cell {
     fn settings(&self) -> Option<&Map<String, Value>> {
         self.variation.as_ref().map(|variation| &variation.values)
     }
+
+    /// Returns its runs as a side of the page, one of the cells of `directory`.
+    fn as_side(&self, side: &str, directory: &Directory) -> report::Side {
+        let cell = self.name.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
+        report::Side {
+            name: format!("{side} ({}){cell}", directory.path),
+            runs: self.runs.iter().map(|run| run.directory.clone()).collect(),
+        }
+    }
 }
 
 /// Compares the runs that `asked` names, and writes the results to `out`.
 pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<Outcome> {
     gates::check(asked.comparing.junit.as_deref())?;
+    asked.html.as_ref().map_or(Ok(()), |page| gates::check_file(page, "--html"))?;
     let base = Directory::find(&asked.base)?;
     let all: Result<Vec<_>, _> = asked.new.iter().map(|path| Directory::find(path)).collect();
     let all = all?;
@@ -128,13 +140,18 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
         base.cells.iter().filter(|cell| new.index_of(cell).is_some()).count()
     };
     let plan = asked.comparing.plan(all.iter().map(matches).sum());
-    let asked = &asked.comparing;
+    let (page, asked) = (&asked.html, &asked.comparing);
+    let mut sides = Vec::new();
     let mut comparisons: Vec<Vec<Comparison>> = all.iter().map(|_| Vec::new()).collect();
     for cell in &base.cells {
         let old = side(cell, &plan)?;
+        sides.push(cell.as_side("BASE", &base));
         for (new, found) in all.iter().zip(&mut comparisons) {
             let other = match new.index_of(cell) {
-                Some(at) => side(&new.cells[at], &plan)?,
+                Some(at) => {
+                    sides.push(new.cells[at].as_side("NEW", new));
+                    side(&new.cells[at], &plan)?
+                }
                 None => Read::missing(),
             };
             found.push(compared(asked, &plan, cell, (&base.path, &old), (&new.path, &other)));
@@ -142,13 +159,16 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
     }
     for (new, found) in all.iter().zip(&mut comparisons) {
         for cell in new.cells.iter().filter(|cell| base.index_of(cell).is_none()) {
-            let sides = ((&*base.path, &Read::missing()), (&*new.path, &side(cell, &plan)?));
-            found.push(compared(asked, &plan, cell, sides.0, sides.1));
+            sides.push(cell.as_side("NEW", new));
+            let both = ((&*base.path, &Read::missing()), (&*new.path, &side(cell, &plan)?));
+            found.push(compared(asked, &plan, cell, both.0, both.1));
         }
     }
     let mut out = Output::new(out);
+    let write = |page: &PathBuf| report::write_comparison(page.clone(), &comparisons, &sides);
+    let written = page.as_ref().map(write).transpose();
     let outcome = deliver(&comparisons, asked, &mut out);
-    out.finish(outcome)
+    out.finish(outcome.and_then(|outcome| Ok(written.map(|_| outcome)?)))
 }
 
 /// Writes `comparisons`, those of each directory, in the format that is asked for, and the JUnit file
@@ -342,7 +362,7 @@ fn suite(comparison: &Comparison) -> Suite {
     let rows = comparison.compared.rows.iter().filter(|row| row.decides);
     let case = |row: &Row| {
         let note = row.note.clone().unwrap_or_default();
-        let found = || console::compare::sentence(row);
+        let found = || tables::compare::sentence(row);
         Case {
             name: format!("{}:{}", row.name(), row.statistic),
             outcome: match row.finding {

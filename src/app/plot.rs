@@ -14,7 +14,6 @@ use results::console;
 use results::report::plot::{self, AutoPlot, Charts};
 use results::report::{self, Comparison};
 use results::run::RunReport;
-use results::terminal::terminal_style;
 
 use super::logging;
 use super::outcome::Outcome;
@@ -37,10 +36,7 @@ pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome
     let charts = read(directories)?;
     let place = asked.output.clone().or_else(|| Some(directories.first()?.join(PLOTS)));
     let place = place.unwrap_or_default();
-    let mut config = plot::Config { theme: asked.theme, ..plot::Config::default() };
-    if !asked.format.is_empty() {
-        config.formats.retain(|format| asked.format.contains(format));
-    }
+    let config = plot::Config { theme: asked.theme, formats: asked.format.clone() };
     // Without a log, the pictures are as good.
     let log = place.join(LOG);
     let _ = fs::create_dir_all(&place).and_then(|()| logging::start(&log, LogLevel::Info, false));
@@ -83,20 +79,19 @@ pub(super) fn of_run(report: &RunReport, table: &Path) -> anyhow::Result<Charts>
     report::plots(report, table).with_context(|| format!("cannot read {}", table.display()))
 }
 
-/// Writes the pictures to `place`; returns the list of their files.
+/// Writes the pictures and the list of them to `place`; returns a line about them.
 fn draw(charts: &Charts, place: &Path, config: &plot::Config) -> anyhow::Result<String> {
     if charts.is_empty() {
         bail!("there is nothing to draw: the runs do not have any values");
     }
-    let mut written = charts.write(place, config)?;
+    let written = charts.write(place, config)?;
     for picture in &written {
         tracing::info!("drew {}", picture.display());
     }
     let summary = place.join(SUMMARY);
     fs::write(&summary, described(place, &written))
         .with_context(|| format!("cannot write {}", summary.display()))?;
-    written.push(summary);
-    Ok(console::render_files(place, &written, terminal_style()))
+    Ok(console::render_pictures(place, written.len()))
 }
 
 /// Returns the list of pictures, in AIPerf's layout.

@@ -4,7 +4,10 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use results::report::PageFile;
+
 use super::compare::Comparing;
+use super::page::PageArgs;
 use super::value::{positive, seconds, seconds_above_zero};
 use crate::config::{ConfigError, RunConfig};
 
@@ -58,6 +61,8 @@ pub(super) struct AbArgs {
     settle: f64,
     #[command(flatten)]
     comparing: Comparing,
+    #[command(flatten)]
+    page: PageArgs,
     /// Flags of aiperf profile for both servers, after --
     #[arg(value_name = "FLAGS", last = true)]
     flags: Vec<OsString>,
@@ -70,6 +75,8 @@ pub struct Ab {
     /// Maximum number of pairs of blocks.
     pub(crate) pairs: u64,
     pub(crate) comparing: Comparing,
+    /// The page to write, if any (`--html`).
+    pub(crate) page: Option<PageFile>,
 }
 
 /// A side of the comparison.
@@ -149,6 +156,7 @@ impl AbArgs {
         }
         let side = |config, start| AbSide { config: Box::new(config), start };
         let sides = [side(a, self.start_a), side(b, self.start_b)];
-        Ok(Ab { sides, pairs: self.pairs, comparing: self.comparing })
+        let page = self.page.html.or_else(|| sides[0].config.page.clone());
+        Ok(Ab { sides, pairs: self.pairs, comparing: self.comparing, page })
     }
 }

@@ -42,6 +42,9 @@ pub struct Compare {
     /// Directories to compare with BASE, each of the same kind
     #[arg(value_name = "NEW", required = true)]
     pub(crate) new: Vec<PathBuf>,
+    /// File for a page with the comparison and the distributions of latencies, which needs no network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) comparing: Comparing,
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use results::report::PageFile;
 
 /// Whether a page is written, and where.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct PageArgs {
     /// Write a page with charts of the results, which needs no network and no other file
     /// [default FILE: report.html in the artifact directory]

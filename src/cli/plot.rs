@@ -27,7 +27,8 @@ pub struct Plot {
     #[arg(long, value_name = "THEME", value_parser = choice::<ThemeName>(),
           default_value = ThemeName::default().name())]
     pub(crate) theme: ThemeName,
-    /// Formats of the pictures, separated by commas [default: all]
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), value_delimiter = ',')]
+    /// Formats of the pictures, separated by commas
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), value_delimiter = ',',
+          default_value = Format::Png.name())]
     pub(crate) format: Vec<Format>,
 }

@@ -34,7 +34,7 @@ pub use crate::tables::format::{count, number};
 pub use catalogue::metrics;
 pub use document::render as document;
 pub use explain::{Request, Slow, causes, explained, explained_runs};
-pub use files::{render_files, render_place};
+pub use files::{render_files, render_pictures, render_place};
 pub use highlights::highlights;
 pub use layout::{Column, Table, numbers};
 pub use live::{DownloadLine, ProgressLine, Ui, block};

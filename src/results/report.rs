@@ -1,10 +1,11 @@
 //! Pictures of runs: the HTML page, and files of charts.
 //!
-//! `run` and `cells` describe the charts of a run and of several, and `trace` those of a trace; `page`
-//! and `plot` draw the descriptions without knowing a metric. `index` lists runs.
+//! `run`, `cells` and `compared` describe the charts of a run, of several and of two sides, and `trace`
+//! those of a trace; `page` and `plot` draw the descriptions without knowing a metric. `index` lists runs.
 
 mod cells;
 mod chart;
+mod compared;
 mod distribution;
 mod document;
 mod gaps;
@@ -28,6 +29,7 @@ use parquet::errors::ParquetError;
 
 use base::platform::replace::replace;
 use dataset::TraceAnalysis;
+use measure::judge;
 use measure::multi_run::GroupResults;
 
 use crate::artifacts::WriteFailure;
@@ -36,6 +38,7 @@ use crate::run::RunReport;
 use crate::run::listed::Listed;
 
 pub use cells::Comparison;
+pub use compared::Side;
 use document::Document;
 use plot::Charts;
 use run::Run;
@@ -90,6 +93,19 @@ pub fn write_group(
 ) -> Result<PathBuf, WriteFailure> {
     let path = file.or(&Layout::new(directory, None).page);
     match Comparison::from_results(directory, results).document() {
+        Ok(document) => write(path, &document),
+        Err(error) => Err(WriteFailure { path, error: error.to_string() }),
+    }
+}
+
+/// Writes the page of `comparisons`, those of each directory with the same one, and of the runs of their
+/// `sides`, to `path`.
+pub fn write_comparison(
+    path: PathBuf,
+    comparisons: &[Vec<judge::Comparison>],
+    sides: &[Side],
+) -> Result<PathBuf, WriteFailure> {
+    match compared::document(comparisons, sides) {
         Ok(document) => write(path, &document),
         Err(error) => Err(WriteFailure { path, error: error.to_string() }),
     }

@@ -5,6 +5,7 @@
 
 mod adaptive;
 pub mod cells;
+pub mod compare;
 pub mod format;
 mod phases;
 mod prefix_cache;
@@ -32,6 +33,7 @@ use crate::run::RunReport;
 use format::{count, four_digits, number};
 
 pub use statistics::{label, of_metrics, statistics};
+pub(crate) use turns::TITLE as TURNS;
 
 /// Returns the tables of a run besides those of metrics, in order.
 pub fn of_run(report: &RunReport) -> Vec<Table> {
@@ -240,7 +242,7 @@ impl Cell {
     }
 
     /// Returns a text that may be absent.
-    fn text(text: Option<impl Into<String>>) -> Self {
+    pub(crate) fn text(text: Option<impl Into<String>>) -> Self {
         text.map_or(Self::Absent, |text| Self::Text(text.into()))
     }
 

@@ -8,6 +8,7 @@ use base::units::Nanos;
 use mock_server::Script;
 use serde_json::Value;
 
+use crate::report_page::data;
 use crate::support::load::mock;
 use crate::support::run::{aiperf, program, summary};
 
@@ -42,7 +43,8 @@ fn a_slower_server_is_found_and_the_same_one_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("slower");
     let gate = ["--gate", "ttft<=50%", "--pairs", "8"];
-    let output = ab(&place, &[&[&*fast.url(), &slow.url()], &gate[..]].concat(), &[]);
+    let urls = [&*fast.url(), &slow.url()];
+    let output = ab(&place, &[&urls, &gate[..], &["--html"]].concat(), &[]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let found = document(&output);
     let comparison = &found["comparisons"][0];
@@ -56,6 +58,17 @@ fn a_slower_server_is_found_and_the_same_one_is_not() {
     assert_eq!(comparison["runs"][0], comparison["runs"][1]);
     let written = std::fs::read_to_string(place.join("ab.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), found);
+
+    let page = data(&std::fs::read_to_string(place.join("report.html")).unwrap());
+    assert_eq!(page["notices"][0]["text"], "Regression: time_to_first_token avg.");
+    let chart = &page["sections"][1]["charts"][0];
+    let names = ["a", "b"].map(|name| place.join(name).display().to_string());
+    for (at, side) in ["BASE", "NEW"].into_iter().enumerate() {
+        let series = &chart["series"][at];
+        assert_eq!(series["name"], format!("{side} ({})", names[at]));
+        let records = std::fs::read_dir(place.join(["a", "b"][at]).join("profile_runs")).unwrap();
+        assert!(records.count() as u64 == comparison["runs"][at] && series["points"].is_array());
+    }
 
     // Both blocks of a pair have the same prompts, and other pairs have others.
     let seed = |block: &str| summary(&place.join(block))["run_info"]["random_seed"].clone();

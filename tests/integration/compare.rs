@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
+use crate::report_page::data;
 use crate::support::load::mock;
 use crate::support::python::run_python;
 use crate::support::run::{aiperf, json_lines, profile_command};
@@ -174,7 +175,40 @@ fn a_slower_server_is_a_regression() {
     // The same files give the same result.
     assert_eq!(compare(&fast, &[&slow], &flags).stdout, output.stdout);
 
-    let both = compare(&fast, &[&doubtful], &flags[2..4]);
+    // The page has the verdict, the table of the terminal, and both distributions.
+    let page = place("pages/compare.html");
+    let flags = [&flags[2..4], &["--html", page.to_str().unwrap()]].concat();
+    let output = compare(&fast, &[&slow], &flags);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = data(&fs::read_to_string(&page).unwrap());
+    assert_eq!(page["notices"][0]["level"], "bad", "{page}");
+    let said = page["notices"][0]["text"].as_str().unwrap();
+    assert_eq!(said, "Regression: time_to_first_token avg.");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(said));
+    let [comparison, distributions] = &page["sections"].as_array().unwrap()[..] else {
+        panic!("{page}")
+    };
+    let rows = comparison["tables"][0]["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row[1] == "time_to_first_token avg (ms)").unwrap();
+    assert_eq!((&row[0], &row[2], &row[3]), (&"*".into(), &ttft["base"], &ttft["new"]));
+    assert_eq!(row[6], "regression");
+    let charts = distributions["charts"].as_array().unwrap();
+    let names: Vec<&str> = charts.iter().map(|chart| chart["name"].as_str().unwrap()).collect();
+    let latencies = ["time_to_first_token", "inter_token_latency", "request_latency"];
+    assert_eq!(names, latencies.map(|name| format!("{name}_cdf")));
+    for (at, (side, run)) in [("BASE", &fast), ("NEW", &slow)].into_iter().enumerate() {
+        let series = &charts[2]["series"][at];
+        assert_eq!(series["name"], format!("{side} ({})", run.display()));
+        let points = series["points"].as_array().unwrap();
+        assert_eq!(points.len(), 60);
+        let latency = &summary(run)["request_latency"];
+        for (point, name) in [(&points[0], "min"), (&points[59], "max")] {
+            let (found, expected) = (point[0].as_f64().unwrap(), latency[name].as_f64().unwrap());
+            assert!((found - expected).abs() <= 1e-9 * expected, "{name}: {found} {expected}");
+        }
+    }
+
+    let both = compare(&fast, &[&doubtful], &["--gate", "ttft<=5%"]);
     assert_eq!(both.status.code(), Some(4), "{}", String::from_utf8_lossy(&both.stdout));
     assert!(String::from_utf8_lossy(&both.stdout).contains("client health is invalid"));
     let better = compare(&slow, &[&fast], &["--format", "markdown", "--gate", "ttft<=5%"]);

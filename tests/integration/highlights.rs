@@ -3,6 +3,7 @@
 use mock_server::Script;
 use serde_json::{Value, json};
 
+use crate::report_page::data;
 use crate::support::load::mock;
 use crate::support::raw_server;
 use crate::support::run::{aiperf, profile};
@@ -46,8 +47,21 @@ fn turns_have_statistics_of_their_own() {
         assert!((shown - p50(turn)).abs() <= 5e-4 * p50(turn), "{line}: {} of {turn}", p50(turn));
     }
     assert!(run.stdout().contains("aiperf | Turns"), "{}", run.stdout());
-    let page = std::fs::read_to_string(run.directory.path().join("report.html")).unwrap();
-    assert!(page.contains("\"TTFT p50 by turn\"") && page.contains("\"Turns\""));
+    let page = run.text("report.html");
+    assert!(page.contains("\"TTFT p50 by turn\""));
+    let page = data(&page);
+    let sections = page["sections"].as_array().unwrap();
+    let section = sections.iter().find(|section| section["title"] == "Turns").unwrap();
+    assert_eq!(section["tables"][0]["rows"].as_array().unwrap().len(), 3);
+    let [first, whole] = &section["charts"].as_array().unwrap()[..] else { panic!("{section}") };
+    for (chart, metric) in [(first, "time_to_first_token"), (whole, "request_latency")] {
+        assert_eq!(chart["name"], format!("{metric}_by_turn"));
+        for (series, statistic) in chart["series"].as_array().unwrap().iter().zip(["p50", "p99"]) {
+            let points = [1.0, 2.0, 3.0]
+                .map(|turn| json!([turn, value(&turn.to_string(), metric, statistic)]));
+            assert_eq!((&series["name"], &series["points"]), (&json!(statistic), &json!(points)));
+        }
+    }
     let again = aiperf(&["report", "--overwrite"]).arg(run.directory.path()).output().unwrap();
     assert!(again.status.success());
     assert_eq!(run.summary()["by_turn"], by_turn);

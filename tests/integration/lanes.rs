@@ -203,7 +203,7 @@ fn lanes_of(page: &str) -> Value {
 fn lanes_are_drawn_the_same_from_the_run_and_from_its_files() {
     let server = mock(Script { ttft: Nanos::from_millis(100.0), ..Script::default() });
     let flags = "--concurrency 1 --request-count 3 --trajectory-start-min-ratio 0 \
-                 --trajectory-start-max-ratio 0 --html --auto-plot";
+                 --trajectory-start-max-ratio 0 --html";
     let run = replay(&server, &joined(), flags).succeeded();
     let chart = lanes_of(&run.text("report.html"));
     let records = run.records();
@@ -247,6 +247,9 @@ fn lanes_are_drawn_the_same_from_the_run_and_from_its_files() {
             assert_eq!(found[1], *y);
         }
     }
+    let output =
+        aiperf(&["plot", "--format", "svg", "--"]).arg(run.directory.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // A bar for each span and one in the legend for each series.
     let picture = run.text("plots/lanes_over_time.svg");
     assert_eq!(picture.matches("<polygon").count(), 4 + 3, "{picture}");

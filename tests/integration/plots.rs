@@ -26,16 +26,23 @@ fn files(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the names and contents of the SVG files among the pictures in `directory`.
-fn drawings(directory: &Path) -> Vec<(String, String)> {
+/// Returns the names and contents of the pictures in `directory`, which are PNG files.
+fn drawings(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let place = directory.join("plots");
-    let names = files(&place).into_iter().filter(|name| name.contains(".svg"));
+    let names = files(&place).into_iter().filter(|name| name.contains(".png"));
     names
         .map(|name| {
-            let text = std::fs::read_to_string(place.join(&name)).unwrap();
-            (name, text)
+            let bytes = std::fs::read(place.join(&name)).unwrap();
+            (name, bytes)
         })
         .collect()
+}
+
+/// Draws the pictures in both formats, and compares them with the files in `directory`.
+fn draw_both(directory: &Path) {
+    let output = plot(&[directory], &["--format", "svg,png"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run_python("tests/read_plots.py", directory);
 }
 
 #[test]
@@ -49,15 +56,16 @@ fn pictures_show_what_the_files_contain() {
     let output = plot(&[run.directory.path()], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // From the files come the same pictures as from the results in memory.
-    assert_eq!(drawings(run.directory.path()), at_once);
-    run_python("tests/read_plots.py", run.directory.path());
+    assert!(drawings(run.directory.path()) == at_once);
+    let place = run.directory.path().join("plots");
+    let said = format!("{} pictures in {}\n", at_once.len(), place.display());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), said);
+    assert!(run.stdout().contains(&said), "{}", run.stdout());
+    assert_eq!(files(&place).len(), at_once.len() + 2, "{:?}", files(&place));
+    draw_both(run.directory.path());
     // Nothing else is written.
     assert_eq!(files(run.directory.path()), before);
-    let names = files(&run.directory.path().join("plots"));
-    let printed = String::from_utf8(output.stdout).unwrap();
-    for name in names.iter().filter(|name| *name != LOG) {
-        assert!(printed.contains(name.as_str()), "{name}: {printed}");
-    }
+    let names = files(&place);
     for name in ["ttft_over_time", "ttft_timeline", "timeslices_ttft", "errors_over_time"] {
         assert!(names.contains(&format!("{name}.png")), "{name}: {names:?}");
     }
@@ -93,11 +101,9 @@ fn pictures_of_several_runs_compare_them() {
     let sweep = profile(&server.url(), &flags).succeeded();
     let directory = sweep.directory.path();
     let at_once = drawings(directory);
-    assert!(sweep.stdout().contains(&at_once[0].0), "{}", sweep.stdout());
-    let output = plot(&[directory], &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    run_python("tests/read_plots.py", directory);
-    assert_eq!(drawings(directory), at_once);
+    assert!(sweep.stdout().contains(" pictures in "), "{}", sweep.stdout());
+    draw_both(directory);
+    assert!(drawings(directory) == at_once);
     // The same runs, given one by one.
     let cells =
         ["concurrency_4", "concurrency_1", "concurrency_2"].map(|name| directory.join(name));

@@ -23,7 +23,9 @@ use measure::metrics::Verdict;
 use measure::multi_run::{Failure, Member};
 use results::api::Listener;
 use results::artifacts::Claim;
+use results::artifacts::layout::Layout;
 use results::follow::{Delivered, Follower as _};
+use results::report;
 use results::terminal::Stderr;
 use tokens::tokenizer::TokenCounter;
 
@@ -32,7 +34,7 @@ use crate::app::audience::Audience;
 use crate::app::compare::{self, described, trial};
 use crate::app::outcome::Outcome;
 use crate::app::output::Output;
-use crate::app::{gates, interrupt};
+use crate::app::{gates, interrupt, page};
 use crate::cli::{Ab, AbSide, CompareFormat};
 use crate::config::RunConfig;
 use crate::server_control::Launched;
@@ -49,7 +51,7 @@ const NAMES: [&str; 2] = ["a", "b"];
 /// Measures both sides of `asked` in blocks until their difference is told, and writes the comparison
 /// to `out`.
 pub(in crate::app) fn ab(asked: Ab, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let Ab { sides, pairs, comparing } = asked;
+    let Ab { sides, pairs, comparing, page } = asked;
     if let Some(why) = different_sides(&sides)?
         && !comparing.allow_different
     {
@@ -61,6 +63,7 @@ pub(in crate::app) fn ab(asked: Ab, out: &mut impl Write) -> anyhow::Result<Outc
     }
     raise_file_limit()?;
     gates::check(comparing.junit.as_deref())?;
+    page::check(page.as_ref())?;
     let listener = Listener::bind(&sides[0].config.api)?;
     let mut blocks = Blocks::prepare(sides, pairs, comparing.plan(1), listener)?;
     let audience = Arc::clone(&blocks.audience);
@@ -69,17 +72,21 @@ pub(in crate::app) fn ab(asked: Ab, out: &mut impl Write) -> anyhow::Result<Outc
     let measured = blocks.measure(&mut out);
     audience.view().close();
     let whole = measured?;
-    let comparison = blocks.comparison();
+    let comparisons = [vec![blocks.comparison()]];
     let path = blocks.directory.join(FILE);
-    let document = compare::document(&[&comparison])?;
+    let document = compare::document(&comparisons.iter().flatten().collect::<Vec<_>>())?;
     replace::replace(&path, |file| file.write_all(document.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))?;
+    let page = page.map(|page| page.or(&Layout::new(&blocks.directory, None).page));
+    let write = |page| report::write_comparison(page, &comparisons, &blocks.as_sides());
+    let page = page.map(write).transpose();
     audience.followers().delivered(&Delivered {
         directory: &blocks.directory,
-        files: &[path].into(),
+        files: &std::iter::once(path).chain(page.iter().flatten().cloned()).collect(),
         is_partial: !whole,
     });
-    let outcome = compare::deliver(&[vec![comparison]], &comparing, &mut out);
+    let outcome = compare::deliver(&comparisons, &comparing, &mut out);
+    let outcome = outcome.and_then(|outcome| Ok(page.map(|_| outcome)?));
     let outcome = if whole { outcome } else { outcome.map(|_| Outcome::Interrupted) };
     out.finish(outcome)
 }
@@ -290,6 +297,19 @@ impl Blocks {
         let [a, b] = &self.sides;
         let pairs: Vec<[&Trial; 2]> = a.blocks.iter().zip(&b.blocks).map(|(a, b)| [a, b]).collect();
         self.paired.look(&pairs, a.obstacle().or_else(|| b.obstacle()))
+    }
+
+    /// Returns the runs of both sides for the page.
+    fn as_sides(&self) -> [report::Side; 2] {
+        [0, 1].map(|at| {
+            let Side { config, blocks, .. } = &self.sides[at];
+            let directory = &config.artifacts.directory;
+            let run = |pair| directory.join(Member::place(pair));
+            report::Side {
+                name: format!("{} ({})", ["BASE", "NEW"][at], directory.display()),
+                runs: (0..blocks.len() as u64).map(run).collect(),
+            }
+        })
     }
 
     fn comparison(&mut self) -> Comparison {

@@ -193,6 +193,16 @@ impl Config {
         }
     }
 
+    /// Returns the name of a scenario that the user has named.
+    pub fn scenario<'a>(&self, cell: &'a Variation) -> Option<&'a str> {
+        let values = self.parameters.iter().map(|it| cell.values.get(&it.path).cloned());
+        let values: Option<Vec<Value>> = values.collect();
+        let is_made =
+            values.is_some_and(|values| self.cell(cell.index, &values).label == cell.label);
+        let is_number = cell.label == format!("v{}", cell.index);
+        (!is_made && !is_number && !self.is_search()).then_some(&*cell.label)
+    }
+
     /// Returns the settings of a cell in words, such as `concurrency 16, osl 64`; its name if it does
     /// not have all parameters.
     pub fn described(&self, cell: &Variation) -> String {

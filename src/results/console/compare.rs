@@ -1,462 +1,53 @@
 //! Comparisons of runs, as tables and as Markdown.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
-
-use serde_json::Value;
-
 use base::redact::printable;
-use measure::judge::compare::{
-    Conclusion, Difference, Finding, MIN_TRIALS, Method, Needed, PartRow, Row,
-};
-use measure::judge::{Comparison, Reading};
-use measure::metrics::Registry;
-use measure::metrics::metric::Statistic;
+use measure::judge::Comparison;
 
-use super::layout::{Cell, Column, Table};
+use super::layout::Table;
 use super::panel;
 use super::style::Style;
-
-/// Maximum number of differences that are listed.
-const MAX_DIFFERENCES: usize = 20;
-
-/// The columns; the first is that of the cell if there are several.
-const HEADER: [&str; 7] = ["", "Metric", "BASE", "NEW", "Difference", "Interval", "Finding"];
-
-/// Settings that the values of others are derived from, so that these are not listed beside it, and
-/// the names of both.
-const URL: (&str, &str, [&str; 2]) =
-    ("config.server.urls", "URL", ["config.server_metrics.endpoints", "servers"]);
+use crate::tables::Content;
+use crate::tables::compare::{comparison, conclusion, different_loads};
 
 /// Renders the comparison of two directories: of their runs, or of each cell of their sweeps.
 #[must_use]
 pub fn render(cells: &[Comparison], style: Style) -> String {
-    let [first, metric, base, new, difference, interval, finding] = header(cells);
-    let columns = [
-        Column::text(first),
-        Column::name(metric),
-        Column::number(base).spare(1),
-        Column::number(new).spare(2),
-        Column::number(difference).or("Diff."),
-        Column::number(interval).spare(3),
-        Column::word(finding),
-    ];
-    let rows = rows(cells).map(|Shown { short, cells: [first, metric, rest @ ..] }| {
-        [first.into(), Cell::or(metric, short)].into_iter().chain(rest.map(Cell::from))
-    });
-    let width = usize::from(style.width);
-    let first = panel::wrapped(&different_loads(cells), width).join("\n");
-    let table = Table::new(&title(cells), columns).rows(rows).render(style);
-    let mut text = if first.is_empty() { table } else { format!("{first}\n\n{table}") };
-    let ending = [String::new(), conclusion(cells), String::new()];
-    for line in notes(cells).iter().chain(&ending).flat_map(|line| panel::wrapped(line, width)) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{line}");
-    }
-    text
+    let said = |text: &str| panel::wrapped(text, style.width.into()).join("\n") + "\n\n";
+    let first = different_loads(cells);
+    let first = if first.is_empty() { first } else { said(&first) };
+    first + &Table::render_table(&comparison(cells), style) + &said(&conclusion(cells))
 }
 
 /// Renders what [`render`] does as Markdown.
 #[must_use]
 pub fn markdown(cells: &[Comparison]) -> String {
-    let cell = |text: &str| printable(text).replace('|', "\\|").replace('<', "&lt;");
-    let line = |cells: &[String; 7]| {
-        let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let first = different_loads(cells).replace('<', "&lt;");
-    let first = if first.is_empty() { first } else { first + "\n\n" };
-    let mut text = format!(
-        "{first}### {}\n\n**{}**\n\n",
-        title(cells).replace('<', "&lt;"),
-        conclusion(cells).replace('<', "&lt;")
-    );
-    text += &line(&header(cells).map(str::to_owned));
-    text += "| --- | --- | ---: | ---: | ---: | ---: | --- |\n";
-    text.extend(rows(cells).map(|row| line(&row.cells)));
+    let table = comparison(cells);
+    let escaped = |text: &str| printable(text).replace('<', "&lt;");
+    let cell = |text: &str| escaped(text).replace('|', "\\|");
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let first = different_loads(cells);
+    let first = if first.is_empty() { first } else { escaped(&first) + "\n\n" };
+    let title = escaped(&table.title);
+    let mut text =
+        format!("{first}### aiperf | {title}\n\n**{}**\n\n", escaped(&conclusion(cells)));
+    let columns = || table.columns.iter();
+    text += &line(columns().map(|column| column.name.to_string()).collect());
+    let rule = |content| if content == Content::Number { "---:" } else { "---" };
+    text += &line(columns().map(|column| rule(column.content).to_owned()).collect());
+    for row in &table.rows {
+        let shown = columns().zip(row).map(|(column, it)| cell(&it.shown(column.content)));
+        text += &line(shown.collect());
+    }
     text += "\n";
-    for note in notes(cells) {
-        let _ = writeln!(text, "- {}", cell(&note));
-    }
+    let notes = table.few().into_iter().chain(table.findings);
+    text.extend(notes.map(|note| format!("- {}\n", cell(&note))));
     text + "\n"
-}
-
-/// Returns the finding of a row in one line, as in `regression by +5.0% (+4.1% to +5.9%); BASE 20 ms,
-/// NEW 21 ms, required ttft<=3%`.
-#[must_use]
-pub fn sentence(row: &Row) -> String {
-    let [.., base, new, difference, interval, finding] = row_cells("", row).cells;
-    let required = row.gate.as_ref().map(|gate| format!(", required {gate}")).unwrap_or_default();
-    let unit = row.unit;
-    let by = if row.finding == Finding::Regression { " by" } else { ":" };
-    format!(
-        "{finding}{by} {difference} ({interval}); BASE {base} {unit}, NEW {new} {unit}{required}"
-    )
-}
-
-/// Returns a line that states in what the loads of the runs differ; empty if they do not.
-fn different_loads(cells: &[Comparison]) -> String {
-    let mut all: Vec<&str> = Vec::new();
-    for name in cells.iter().flat_map(|one| &one.different_loads) {
-        if !all.contains(&&**name) {
-            all.push(name);
-        }
-    }
-    match all.as_slice() {
-        [] => String::new(),
-        all => printable(&format!("these runs had different loads: {}", all.join(", "))),
-    }
-}
-
-/// Returns whether the comparisons are those of the cells of sweeps.
-fn are_cells(cells: &[Comparison]) -> bool {
-    cells.iter().any(|one| one.cell.is_some())
-}
-
-fn header(cells: &[Comparison]) -> [&'static str; 7] {
-    let mut header = HEADER;
-    if are_cells(cells) {
-        header[0] = "Cell";
-    }
-    header
-}
-
-/// A row of the table.
-struct Shown {
-    cells: [String; 7],
-    /// The name of its metric on a narrow terminal.
-    short: String,
-}
-
-/// Returns the rows of the table: all of a single comparison, of cells those that decide.
-fn rows(cells: &[Comparison]) -> impl Iterator<Item = Shown> {
-    cells.iter().flat_map(|one| {
-        let rows = one.compared.rows.iter();
-        let rows = rows.filter(|row| row.decides || one.cell.is_none());
-        let parts = one.compared.time_breakdown.iter().filter(|_| one.cell.is_none());
-        let rows = rows.map(|row| {
-            let mark = if row.decides { "*" } else { "" };
-            row_cells(one.cell.as_deref().unwrap_or(mark), row)
-        });
-        rows.chain(parts.map(part_cells))
-    })
-}
-
-/// Returns `text` with the name of the cell in front of it.
-fn of_cell(comparison: &Comparison, text: &str) -> String {
-    match &comparison.cell {
-        Some(cell) => format!("{cell}: {text}"),
-        None => text.to_owned(),
-    }
-}
-
-fn title(cells: &[Comparison]) -> String {
-    let title = cells.first().map(|one| format!("aiperf | {} compared with {}", one.new, one.base));
-    printable(&title.unwrap_or_default())
-}
-
-/// Returns the row of a table, after its `first` cell.
-fn row_cells(first: &str, row: &Row) -> Shown {
-    let with_unit = |value: Option<f64>| {
-        let text = value.map(|value| Reading::Number(value).to_string());
-        let text = text.map(|text| if row.is_of_few { format!("({text})") } else { text });
-        text.unwrap_or_else(|| "N/A".to_owned())
-    };
-    let percent = |value: f64| format!("{value:+.1}%");
-    let difference = row.difference_percent.map(percent).or(row.difference.map(signed));
-    let interval = match (row.interval_percent, row.interval) {
-        (Some([low, high]), _) => format!("{} to {}", percent(low), percent(high)),
-        (None, Some([low, high])) => format!("{} to {}", signed(low), signed(high)),
-        (None, None) => "N/A".to_owned(),
-    };
-    let header = Registry::row(row.metric).map(|metric| metric.short_header);
-    let steady = if row.is_steady { "steady " } else { "" };
-    Shown {
-        short: header.map_or_else(
-            || name(row),
-            |header| format!("{steady}{header} {} ({})", row.statistic, row.unit),
-        ),
-        cells: [
-            first.to_owned(),
-            format!("{} ({})", name(row), row.unit),
-            with_unit(row.base),
-            with_unit(row.new),
-            difference.unwrap_or_else(|| "N/A".to_owned()),
-            interval,
-            row.finding.as_str().to_owned(),
-        ],
-    }
-}
-
-/// Returns the row of a part of a latency, which is only shown.
-fn part_cells(row: &PartRow) -> Shown {
-    let value = |value: Option<f64>| {
-        value.map_or_else(|| "N/A".to_owned(), |value| Reading::Number(value).to_string())
-    };
-    let (interval, finding) = match row.interval_ms {
-        None => ("N/A".to_owned(), "not tested"),
-        Some([low, high]) => {
-            let finding = match (low > 0.0, high < 0.0) {
-                (true, _) => "longer",
-                (_, true) => "shorter",
-                _ => Finding::NotShown.as_str(),
-            };
-            (format!("{} to {}", signed(low), signed(high)), finding)
-        }
-    };
-    let header = |metric: &str| format!("{metric}: {} (ms)", row.stage.title());
-    Shown {
-        short: header(Registry::row(row.metric).map_or("", |metric| metric.short_header)),
-        cells: [
-            String::new(),
-            header(row.metric.name()),
-            value(row.base_ms),
-            value(row.new_ms),
-            row.difference_ms.map_or_else(|| "N/A".to_owned(), signed),
-            interval,
-            finding.to_owned(),
-        ],
-    }
-}
-
-/// Formats a difference.
-fn signed(value: f64) -> String {
-    let sign = if value > 0.0 { "+" } else { "" };
-    format!("{sign}{}", Reading::Number(value))
-}
-
-fn notes(cells: &[Comparison]) -> Vec<String> {
-    let growth = cells.iter().flat_map(|one| {
-        one.compared.growth.iter().map(|growth| of_cell(one, &growth.sentence("")))
-    });
-    let mut notes: Vec<String> = growth.chain(cells.iter().map(intervals)).collect();
-    for comparison in cells {
-        let row_note = |row: &Row| {
-            let gate = row.gate.as_ref().map(|gate| format!(" ({gate})")).unwrap_or_default();
-            let note = row.note.as_ref()?;
-            Some(of_cell(comparison, &format!("{}{gate}: {note}.", name(row))))
-        };
-        notes.extend(of_single_runs(comparison));
-        let parts = &comparison.compared.time_breakdown;
-        if comparison.cell.is_none() && parts.iter().any(|row| row.interval_ms.is_none()) {
-            notes.push(format!(
-                "Parts of latencies that are not tested require {MIN_TRIALS} runs on both sides."
-            ));
-        }
-        if let Some(why) = &comparison.compared.obstacle {
-            notes.push(of_cell(comparison, &format!("Nothing can be concluded: {why}.")));
-        } else {
-            notes.extend(comparison.compared.rows.iter().filter_map(row_note));
-            notes.extend(needed(comparison).map(|text| of_cell(comparison, &text)));
-        }
-    }
-    let few = cells.iter().flat_map(|one| &one.compared.rows).filter(|row| row.is_of_few);
-    notes.extend(few.filter_map(|row| {
-        let Statistic::Percentile(percent) = row.statistic else { return None };
-        let needed = percent.values_needed();
-        Some(format!("In parentheses: of too few requests; p{percent} needs {needed} in each run."))
-    }));
-    let all: Vec<&Difference> = cells.iter().flat_map(|one| &one.differences).collect();
-    let (url, _, derived) = URL;
-    let has_url = all.iter().any(|it| is_within(&it.path, url));
-    let is_derived = |it: &Difference| derived.iter().any(|path| is_within(&it.path, path));
-    let mut lines: Vec<String> = Vec::new();
-    for line in all.into_iter().filter(|it| !(has_url && is_derived(it))).map(differs) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    let more = lines.len().saturating_sub(MAX_DIFFERENCES);
-    lines.truncate(MAX_DIFFERENCES);
-    notes.extend(lines);
-    if more > 0 {
-        notes.push(format!("{more} more differences; --format json lists all."));
-    }
-    let mut seen = BTreeSet::new();
-    notes.retain(|note| seen.insert(note.clone()));
-    notes.iter().map(|note| printable(note)).collect()
-}
-
-/// States how the intervals of a comparison were computed.
-fn intervals(comparison: &Comparison) -> String {
-    let compared = &comparison.compared;
-    let level = 100.0 * compared.interval_level;
-    let method = match compared.method {
-        Method::Batches => "Student's t over batches of requests",
-        Method::Welch => "Welch's t over runs",
-        Method::Paired => "signed ranks of pairs of blocks, at every look",
-    };
-    let rows = if comparison.cell.is_some() { "all rows" } else { "the rows marked *" };
-    format!(
-        "Intervals: {method}, {level:.2}% each, so that {rows} have {:.4}% together.",
-        100.0 * compared.confidence
-    )
-    .replace(".0000%", "%")
-}
-
-/// States what runs one after the other do not show.
-fn of_single_runs(comparison: &Comparison) -> Option<String> {
-    (comparison.compared.method == Method::Batches && comparison.runs.iter().all(|runs| *runs > 0))
-        .then(|| {
-            format!(
-                "How the machine changed between the runs is not in the intervals: compare \
-                 {MIN_TRIALS} or more runs a side (--num-profile-runs), or measure both servers side \
-                 by side (aiperf ab)."
-            )
-        })
-}
-
-/// States how much data would decide what is undecided; `None` if everything that decides is known.
-fn needed(comparison: &Comparison) -> Option<String> {
-    let rows = comparison.compared.rows.iter().filter(|row| row.decides);
-    let rows: Vec<&Row> = rows.filter(|row| row.needed.is_some()).collect();
-    let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
-    let how = match rows.iter().filter_map(|row| row.needed).max()? {
-        Needed::Requests(requests) => format!("--request-count {requests} on both sides"),
-        Needed::Runs(runs) => format!("--num-profile-runs {runs} on both sides"),
-        Needed::Pairs(pairs) => format!("{pairs} pairs of blocks"),
-    };
-    Some(format!("To tell {}: {how} would probably do.", names.join(", ")))
-}
-
-/// Returns the statistic of a row, such as `request_latency avg`.
-fn name(row: &Row) -> String {
-    format!("{} {}", row.name(), row.statistic)
-}
-
-/// Returns whether a path of the description is `parent` or below it.
-fn is_within(path: &str, parent: &str) -> bool {
-    path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
-/// States a difference by the name of the setting, as in `Differs: URL a:9110 → a:9112`.
-fn differs(difference: &Difference) -> String {
-    let Difference { path, base, new } = difference;
-    let (url, name, _) = URL;
-    let name = if is_within(path, url) { name.to_owned() } else { setting(path) };
-    format!("Differs: {name} {} → {}", short(base), short(new))
-}
-
-/// Returns the name of the setting with this path in words: `concurrency` for
-/// `config.schedule.phases[0].concurrency`.
-fn setting(path: &str) -> String {
-    let path = path.strip_prefix("config.").unwrap_or(path);
-    let path = path.strip_prefix("schedule.phases[0].").unwrap_or(path);
-    let path = path.strip_suffix(".most").unwrap_or(path);
-    path.replace(['.', '_'], " ")
-}
-
-/// Formats a value in a few characters; `absent` for null. What is too long ends after a word.
-fn short(value: &Value) -> String {
-    const MAX_CHARS: usize = 80;
-    let text = match value {
-        Value::Null => "absent".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) => {
-            number.as_f64().map_or_else(|| number.to_string(), |it| it.to_string())
-        }
-        Value::Array(all) if !all.is_empty() => {
-            all.iter().map(short).collect::<Vec<_>>().join(", ")
-        }
-        other => other.to_string(),
-    };
-    let Some((end, _)) = text.char_indices().nth(MAX_CHARS) else { return text };
-    let kept = &text[..end];
-    let whole = kept.rfind([' ', ',']).map_or(kept, |at| &kept[..at]);
-    format!("{whole} …")
-}
-
-fn conclusion(cells: &[Comparison]) -> String {
-    if !cells.is_empty() && cells.iter().all(|one| one.compared.is_withdrawn()) {
-        return "Cannot tell: the loads were different, so the servers are not compared."
-            .to_owned();
-    }
-    let names = |finding| {
-        let row = |one: &Comparison| {
-            let rows = one.compared.rows.iter();
-            let found = rows.filter(|row| row.decides && row.finding == finding);
-            let names: Vec<String> = found.map(name).collect();
-            (!names.is_empty()).then(|| of_cell(one, &names.join(", ")))
-        };
-        cells.iter().filter_map(row).collect::<Vec<_>>().join("; ")
-    };
-    match cells.iter().map(|one| one.compared.outcome).max() {
-        Some(Conclusion::Regression) => format!("Regression: {}.", names(Finding::Regression)),
-        Some(Conclusion::CannotTell) | None => match names(Finding::CannotTell).as_str() {
-            "" => "Cannot tell: the runs have none of the metrics.".to_owned(),
-            rows => format!("Cannot tell: {rows}."),
-        },
-        Some(Conclusion::NoRegression) => match names(Finding::NotShown).as_str() {
-            "" => "No regression.".to_owned(),
-            rows => format!("No regression was found. Not shown to be without one: {rows}."),
-        },
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use measure::judge::compare::{Plan, Side, differences};
-    use measure::metrics::{MetricTag, tag};
-
     use super::*;
-
-    fn compared() -> Comparison {
-        let mut compared =
-            Plan::new(&[], &[], 0.95, 2.0, 1).compare(&Side::default(), &Side::default());
-        let row =
-            |(metric, statistic, unit, base): (MetricTag, &'static str, &'static str, f64)| Row {
-                is_steady: false,
-                metric,
-                statistic: Statistic::named(statistic).unwrap(),
-                unit,
-                base: Some(base),
-                new: Some(base * 1.19),
-                difference: Some(base * 0.19),
-                difference_percent: Some(18.9),
-                interval: None,
-                interval_percent: Some([18.5, 19.4]),
-                block_lengths: None,
-                client_errors: None,
-                is_of_few: false,
-                decides: statistic == "avg",
-                gate: None,
-                finding: Finding::NoDifference,
-                needed: None,
-                note: None,
-            };
-        let rows = [
-            (tag::REQUEST_THROUGHPUT, "avg", "requests/sec", 38.4781),
-            (tag::INTER_TOKEN_LATENCY, "avg", "ms", 5.0238),
-            (tag::REQUEST_LATENCY, "p99", "ms", 212.766),
-            (tag::OUTPUT_TOKEN_THROUGHPUT, "avg", "tokens/sec", 1231.3004),
-        ];
-        compared.rows = rows.map(row).into();
-        let run_at = |port: u64, concurrency: u64| {
-            let url = format!("http://localhost:{port}/");
-            let endpoint = json!({"url": format!("{url}metrics"), "is_discovered": true});
-            json!({
-                "config": {
-                    "server": {"urls": [url]},
-                    "server_metrics": {"endpoints": [endpoint]},
-                    "schedule": {"phases": [{"concurrency": concurrency, "kind": "profiling"}]},
-                    "dataset": {"output_tokens": {"mean": 32.0 * concurrency as f64}},
-                },
-                "servers": [{"url": url}],
-            })
-        };
-        Comparison {
-            base: "before".to_owned(),
-            new: "after".to_owned(),
-            cell: None,
-            parameters: serde_json::Map::new(),
-            runs: [1, 1],
-            different_loads: Vec::new(),
-            compared,
-            differences: differences(&run_at(9110, 1), &run_at(9112, 2)),
-        }
-    }
+    use crate::tables::compare::tests::compared;
 
     #[test]
     fn the_table_of_a_comparison_at_four_widths() {
@@ -466,28 +57,5 @@ mod tests {
             format!("{width} columns\n{text}")
         });
         insta::assert_snapshot!(shown.join("\n"));
-    }
-
-    #[test]
-    fn differences_are_told_by_the_names_of_settings() {
-        let lines = notes(&[compared()]);
-        let told: Vec<&str> =
-            lines.iter().filter_map(|line| line.strip_prefix("Differs: ")).collect();
-        assert_eq!(
-            told,
-            [
-                "dataset output tokens mean 32 → 64",
-                "concurrency 1 → 2",
-                "URL http://localhost:9110/ → http://localhost:9112/",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_long_value_ends_after_a_word() {
-        let text = short(&json!(["word ".repeat(30)]));
-        assert!(text.chars().count() <= 82 && text.ends_with(" word …"), "{text}");
-        assert_eq!(short(&Value::Null), "absent");
-        assert_eq!(short(&json!([1, 2.0, "x"])), "1, 2, x");
     }
 }

@@ -21,6 +21,13 @@ pub fn render_place(directory: &Path, files: &[PathBuf]) -> String {
     format!("{}{}\n", title(directory), page.unwrap_or_default())
 }
 
+/// Renders in a line how many pictures are in `directory`.
+#[must_use]
+pub fn render_pictures(directory: &Path, count: usize) -> String {
+    let noun = if count == 1 { "picture" } else { "pictures" };
+    format!("{count} {noun} in {}\n", printable(&directory.display().to_string()))
+}
+
 /// Returns the directory with the size of everything in it.
 fn title(directory: &Path) -> String {
     let (name, size) = (directory.display().to_string(), size(total(directory)));

@@ -11,26 +11,28 @@ use parquet::errors::ParquetError;
 use serde_json::Value;
 
 use measure::metrics::Verdict;
+use measure::metrics::metric::Objective;
 use measure::metrics::tag::{self, MetricTag};
 use measure::multi_run::aggregate::{self, DividedRow, Row};
 use measure::multi_run::sweep::{self, Beyond, Results, plain};
 use measure::multi_run::{Filter, GroupResults, RunResult, Trials};
 
 use self::answer::Answer;
+pub(super) use self::charts::distributions;
 use self::within::{Within, within};
 use super::chart::{Axis, Interval, Point};
 use super::distribution::cumulative;
 use super::document::{Document, Level, Notice, Section, ShownRequests};
 use super::plot::Charts;
 use super::requests::Requests;
-use super::run::LATENCIES;
+use super::run::{LATENCIES, ValueOf};
 use crate::artifacts::rebuild;
 use crate::tables;
 use crate::tables::cells::{COMPARED, CellRow};
 use crate::tables::format::percent;
 
 /// Maximum number of distributions in a chart.
-const MAX_DISTRIBUTIONS: usize = 12;
+pub(super) const MAX_DISTRIBUTIONS: usize = 12;
 
 /// Runs that are shown as one.
 pub(super) struct Cell {
@@ -62,12 +64,16 @@ pub(super) struct Cell {
 /// The cells of a page, and its findings about all of them.
 pub struct Comparison {
     title: String,
+    /// Whether the cells have different settings, so that there is something to choose.
+    has_trade_offs: bool,
     facts: Vec<(&'static str, String)>,
     /// What was found.
     sentences: Vec<Notice>,
     answers: Vec<Answer>,
     /// The conditions on the cells.
     objectives: Vec<Filter>,
+    /// What each request must meet to be good.
+    of_requests: Vec<Objective>,
     /// Confidence level of the intervals.
     level: f64,
     /// The names of the settings of a cell.
@@ -144,10 +150,14 @@ impl Comparison {
         let sweep = &results.sweep;
         let names: Vec<String> =
             sweep.parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
-        let along = sweep.load_parameter();
+        let scenario = |cell: &'_ sweep::Cell| sweep.scenario(&cell.variation).map(str::to_owned);
+        let has_scenarios = results.cells.iter().any(|cell| scenario(cell).is_some());
+        // A scenario differs in more than its load.
+        let along = sweep.load_parameter().filter(|_| !has_scenarios);
         let has_conditions = !sweep.filters.is_empty();
         let cell = |cell: &sweep::Cell| {
             let variation = &cell.variation;
+            let name = scenario(cell);
             let value =
                 |it: &sweep::Parameter| variation.values.get(&it.path).cloned().unwrap_or_default();
             let values: Vec<Value> = sweep.parameters.iter().map(value).collect();
@@ -159,17 +169,28 @@ impl Comparison {
                 Some(at) if !line.is_empty() => values.get(at).map(plain),
                 _ => None,
             };
+            let mut row = CellRow::of_sweep(results, cell);
+            if has_scenarios {
+                row.settings.insert(0, tables::Cell::text(name.clone()));
+            }
+            let label = name.clone().or(label);
             Cell {
                 label: label.unwrap_or_else(|| sweep.values_of(variation)),
                 place: along.and_then(|at| values.get(at)).and_then(Value::as_f64),
                 line: line.join(", "),
-                row: CellRow::of_sweep(results, cell),
+                row,
                 error: cell.error().map(str::to_owned),
-                ..Cell::from_trials(sweep.described(variation), directory, &cell.trials)
+                ..Cell::from_trials(
+                    name.unwrap_or_else(|| sweep.described(variation)),
+                    directory,
+                    &cell.trials,
+                )
             }
         };
-        let cells: Vec<Cell> = results.in_order().into_iter().map(cell).collect();
-        let (mut facts, model) = answer::about(&cells);
+        let in_order =
+            if has_scenarios { results.cells.iter().collect() } else { results.in_order() };
+        let cells: Vec<Cell> = in_order.into_iter().map(cell).collect();
+        let (mut facts, model, of_requests) = answer::about(&cells);
         if has_conditions {
             facts.insert(0, ("Objectives", crate::console::runs::conditions(results)));
         }
@@ -183,16 +204,22 @@ impl Comparison {
         let title: Vec<String> = title.into_iter().filter(|part| !part.is_empty()).collect();
         let mut comparison = Self {
             title: title.join(" | "),
+            has_trade_offs: true,
             facts,
             sentences: answer::sentences(results),
             answers: answer::answers(results),
             objectives: sweep.filters.clone(),
+            of_requests,
             level: results.config.confidence_level,
             axis: Axis::new(
                 along.and_then(|at| names.get(at)).map_or_else(String::new, |it| capital(it)),
                 "",
             ),
-            settings: names,
+            settings: has_scenarios
+                .then(|| "scenario".to_owned())
+                .into_iter()
+                .chain(names)
+                .collect(),
             beyond: results.beyond().iter().flat_map(Beyond::sentences).collect(),
             cells,
         };
@@ -204,6 +231,7 @@ impl Comparison {
     fn of_trials(directory: &Path, trials: &Trials) -> Self {
         let mut comparison = Self {
             title: format!("{} runs | aiperf", trials.runs.len()),
+            has_trade_offs: false,
             facts: vec![("Runs", trials.runs.len().to_string())],
             level: trials.config.confidence_level,
             axis: Axis::new("Run", ""),
@@ -221,10 +249,12 @@ impl Comparison {
     pub fn of_others() -> Self {
         Self {
             title: "Several runs | aiperf".to_owned(),
+            has_trade_offs: true,
             facts: Vec::new(),
             sentences: Vec::new(),
             answers: Vec::new(),
             objectives: Vec::new(),
+            of_requests: Vec::new(),
             level: measure::multi_run::Config::default().confidence_level,
             settings: vec!["run".to_owned()],
             axis: Axis::new("Concurrency", ""),
@@ -244,7 +274,9 @@ impl Comparison {
         if self.cells.is_empty() {
             self.axis = other.axis.clone();
             self.objectives.clone_from(&other.objectives);
+            self.of_requests.clone_from(&other.of_requests);
         }
+        self.of_requests.retain(|objective| other.of_requests.contains(objective));
         self.objectives.retain(|objective| other.objectives.contains(objective));
         let is_same = self.axis.title == other.axis.title;
         let cells = other.cells.into_iter().map(|cell| Cell {
@@ -319,16 +351,9 @@ impl Comparison {
             if !is_shown && cell.runs.len() != 1 {
                 continue;
             }
-            let tables = cell.runs.iter().filter_map(|run| table(run));
-            let runs: Vec<Requests> =
-                tables.map(|table| Requests::read(&table, 0)).collect::<Result<_, _>>()?;
+            let runs = requests(&cell.runs)?;
             if is_shown {
-                let distribution = |(_, value_of): &(MetricTag, super::run::ValueOf)| {
-                    let requests = || runs.iter().flat_map(Requests::iter);
-                    let values = || requests().filter_map(|request| value_of(&request));
-                    cumulative(|| values().filter(|value| value.is_finite()))
-                };
-                cell.distributions = LATENCIES.iter().map(distribution).collect();
+                cell.distributions = latencies(&runs);
             }
             if let [only] = runs.as_slice() {
                 let compared = |row: &&Row| {
@@ -411,21 +436,18 @@ impl Comparison {
     }
 
     fn notices(&self) -> Vec<Notice> {
-        let mut notices = Vec::new();
-        for cell in &self.cells {
-            if let Some(error) = &cell.error {
-                notices.push(Notice { level: Level::Bad, text: format!("{}: {error}", cell.name) });
-            }
-            let level = match cell.verdict {
-                Some(Verdict::Invalid) => Level::Bad,
-                Some(Verdict::Suspect) => Level::Doubtful,
-                Some(Verdict::Valid) | None => continue,
-            };
-            let verdict = if level == Level::Bad { Verdict::Invalid } else { Verdict::Suspect };
-            let text = format!("{}: client health is {}.", cell.name, verdict.as_str());
-            notices.push(Notice { level, text });
-        }
-        notices
+        let failed = self.cells.iter().filter_map(|cell| {
+            let text = format!("{}: {}", cell.name, cell.error.as_ref()?);
+            Some(Notice { level: Level::Bad, text })
+        });
+        let doubts = [(Verdict::Invalid, Level::Bad), (Verdict::Suspect, Level::Doubtful)];
+        let doubted = doubts.into_iter().filter_map(|(verdict, level)| {
+            let cells = self.cells.iter().filter(|cell| cell.verdict == Some(verdict));
+            let names: Vec<&str> = cells.map(|cell| &*cell.name).collect();
+            let text = format!("Client health is {}: {}.", verdict.as_str(), names.join("; "));
+            (!names.is_empty()).then_some(Notice { level, text })
+        });
+        failed.chain(doubted).collect()
     }
 }
 
@@ -440,10 +462,20 @@ fn directories<'a>(of: &Path, runs: impl Iterator<Item = &'a RunResult>) -> Vec<
     runs.map(|run| of.join(&run.directory)).collect()
 }
 
-/// Returns the table of requests of the run in `directory`, if it exists.
-fn table(directory: &Path) -> Option<PathBuf> {
-    let table = rebuild::layout(directory).ok()?.table;
-    table.exists().then_some(table)
+/// Reads the requests of the runs in `directories` that have a table of them.
+pub(super) fn requests(directories: &[PathBuf]) -> Result<Vec<Requests>, ParquetError> {
+    let tables = directories.iter().filter_map(|run| Some(rebuild::layout(run).ok()?.table));
+    tables.filter(|table| table.exists()).map(|table| Requests::read(&table, 0)).collect()
+}
+
+/// Returns the distribution of each latency over the requests of all `runs`.
+pub(super) fn latencies(runs: &[Requests]) -> Vec<Vec<Point>> {
+    let distribution = |(_, value_of): &(MetricTag, ValueOf)| {
+        let requests = || runs.iter().flat_map(Requests::iter);
+        let values = || requests().filter_map(|request| value_of(&request));
+        cumulative(|| values().filter(|value| value.is_finite()))
+    };
+    LATENCIES.iter().map(distribution).collect()
 }
 
 #[cfg(test)]

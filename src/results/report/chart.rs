@@ -165,6 +165,19 @@ pub(crate) struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// Returns it in words, as in `22 to 27`; `None` if both ends are infinite.
+    pub(crate) fn text(self) -> Option<String> {
+        let Self { low, high } = self;
+        match (low.is_finite(), high.is_finite()) {
+            (true, true) => Some(format!("{} to {}", rounded(low), rounded(high))),
+            (true, false) => Some(format!("{} or more", rounded(low))),
+            (false, true) => Some(format!("{} or less", rounded(high))),
+            (false, false) => None,
+        }
+    }
+}
+
 impl Serialize for Interval {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (self.low, self.high).serialize(serializer)
@@ -223,15 +236,8 @@ impl Mark {
 
     /// Returns the label with the value and its interval, in `unit`: `knee 24 (22 to 27)`.
     pub(crate) fn text(&self, unit: &str) -> String {
-        let interval = match self.interval {
-            None => String::new(),
-            Some(Interval { low, high }) => match (low.is_finite(), high.is_finite()) {
-                (true, true) => format!(" ({} to {})", rounded(low), rounded(high)),
-                (true, false) => format!(" ({} or more)", rounded(low)),
-                (false, true) => format!(" ({} or less)", rounded(high)),
-                (false, false) => String::new(),
-            },
-        };
+        let interval = self.interval.and_then(Interval::text);
+        let interval = interval.map(|text| format!(" ({text})")).unwrap_or_default();
         let text = format!("{} {}{interval} {unit}", self.label, rounded(self.at));
         text.trim().to_owned()
     }
@@ -320,18 +326,15 @@ pub(super) fn round_up(length: f64) -> f64 {
     if round > 0.0 && round.is_finite() { round } else { 1.0 }
 }
 
-/// Formats a value with four significant digits, or as a whole number; an infinite one as `inf`.
+/// Formats a value with three significant digits, as pages do; a whole number with all of its digits, and
+/// an infinite one as `inf`.
 pub(crate) fn rounded(value: f64) -> String {
-    if !value.is_finite() {
+    if !value.is_finite() || value.fract() == 0.0 {
         return value.to_string();
     }
-    let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
-    let decimals = usize::try_from(4 - digits).unwrap_or(0).min(6);
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    }
-    text
+    let decimals = 2 - value.abs().log10().floor() as i32;
+    let decimals = usize::try_from(decimals).unwrap_or(0).min(9);
+    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(crate) struct Document {
     pub title: String,
     /// What was run, as names with values.
     pub facts: Vec<(&'static str, String)>,
-    /// What to know before reading the figures, most important first.
+    /// The answer, and what else to know before reading the figures; shown in one box.
     pub notices: Vec<Notice>,
     /// The most important figures.
     pub figures: Vec<Figure>,
@@ -24,15 +24,15 @@ pub(crate) struct Document {
     pub requests: ShownRequests,
 }
 
-/// A remark above the figures.
+/// A sentence above the figures.
 #[derive(Debug, Serialize)]
 pub(crate) struct Notice {
     pub level: Level,
     pub text: String,
 }
 
-/// How serious a remark is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// How serious a sentence is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
     Good,

@@ -19,6 +19,7 @@ const SCRIPT: &str = concat!(
     include_str!("../../../assets/report/selector.js"),
     include_str!("../../../assets/report/access.js"),
     include_str!("../../../assets/report/figure.js"),
+    include_str!("../../../assets/report/labels.js"),
     include_str!("../../../assets/report/heat.js"),
     include_str!("../../../assets/report/spans.js"),
     include_str!("../../../assets/report/request.js"),

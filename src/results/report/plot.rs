@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use base::platform::replace::replace;
-use base::setting::{Named as _, named};
+use base::setting::named;
 
 use self::draw::Style;
 use self::font::Font;
@@ -65,11 +65,10 @@ pub struct Config {
     pub formats: Vec<Format>,
 }
 
-/// The default theme, and a file in each format.
+/// The default theme, and PNG, as AIPerf draws.
 impl Default for Config {
     fn default() -> Self {
-        let formats = Format::NAMES.iter().map(|(_, format)| *format).collect();
-        Self { theme: ThemeName::default(), formats }
+        Self { theme: ThemeName::default(), formats: vec![Format::Png] }
     }
 }
 

@@ -110,7 +110,10 @@ impl<'a> Run<'a> {
             )
             .with(self.stage_tables()),
         ];
-        sections.extend(tables::of_run(self.report).into_iter().map(Section::from_table));
+        sections.extend(tables::of_run(self.report).into_iter().map(|table| {
+            let charts = if table.title == tables::TURNS { self.turns() } else { Vec::new() };
+            Section::new(table.title.clone(), "", charts).with([table])
+        }));
         sections.extend(self.sessions().map(Section::from_table));
         sections.extend([
             Section::new("Server", "What the server reports about itself.", self.server()),
@@ -139,8 +142,8 @@ impl<'a> Run<'a> {
             self.stages(),
             self.server(),
             self.scatters(),
+            self.turns(),
             self.first_tokens(),
-            self.slices(),
         ];
         let charts = charts.into_iter().flatten().filter(|chart| !chart.is_empty());
         Charts { subject: self.subject(), charts: charts.collect() }

@@ -3,7 +3,7 @@
 use base::statistics::order;
 use base::statistics::percentile::percentile;
 
-use super::chart::{Interval, Point, round_up};
+use super::chart::{Interval, Point, round_up, rounded};
 use super::requests::Request;
 
 /// Minimum length of an interval in milliseconds.
@@ -57,7 +57,7 @@ impl Intervals {
 
     /// Returns the length in seconds, as text.
     pub(super) fn described(self) -> String {
-        format!("{} s", self.length / 1e3)
+        format!("{} s", rounded(self.length / 1e3))
     }
 
     /// Returns the index of the interval of a time in milliseconds.

@@ -5,6 +5,9 @@ use measure::metrics::tag;
 use super::{Cell, Column, Groups, Shown, Table};
 use crate::run::RunReport;
 
+/// Its title.
+pub(crate) const TITLE: &str = "Turns";
+
 const COLUMNS: [Shown; 9] = [
     ("Requests", "Requests", 5, tag::REQUEST_COUNT, "avg"),
     ("Failed", "Failed", 2, tag::ERROR_REQUEST_COUNT, "avg"),
@@ -25,7 +28,7 @@ pub(super) fn turns(report: &RunReport) -> Option<Table> {
         std::iter::once(Cell::Text(group.name.to_string())).chain(shown.cells(&group.results))
     });
     (!groups.is_empty()).then(|| Table {
-        title: "Turns".to_owned(),
+        title: TITLE.to_owned(),
         note: "Requests by their position in the conversation, from 1; tokens are means."
             .to_owned(),
         columns: std::iter::once(Column::name("Turn")).chain(shown.columns()).collect(),

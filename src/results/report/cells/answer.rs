@@ -2,6 +2,7 @@
 
 use base::statistics::Estimate;
 use measure::metrics::Registry;
+use measure::metrics::metric::Objective;
 use measure::metrics::tag::{self, MetricTag};
 use measure::multi_run::Load;
 use measure::multi_run::sweep::{Choice, Results};
@@ -9,8 +10,8 @@ use measure::multi_run::sweep::{Choice, Results};
 use super::charts::lower;
 use super::{Cell, Comparison, percent};
 use crate::artifacts::rebuild;
+use crate::console::Term;
 use crate::console::runs::{conclusion, conclusions, conditions};
-use crate::console::{Term, number};
 use crate::report::chart::{Interval, Mark, rounded};
 use crate::report::document::{Figure, Level, Notice};
 
@@ -21,7 +22,6 @@ const MAX_NAMED: usize = 6;
 pub(super) struct Answer {
     /// On the axis of the load.
     pub(super) mark: Mark,
-    title: String,
     /// The requests per second at which throughput stops growing.
     pub(super) throughput: Option<Estimate>,
 }
@@ -34,23 +34,28 @@ pub(super) fn answers(results: &Results) -> Vec<Answer> {
         let low = end(limit.low, f64::NEG_INFINITY);
         let interval = Interval { low, high: end(limit.high, f64::INFINITY) };
         let mark = Mark::x(best.amount(), "limit").within(Some(interval));
-        let title = format!("Highest {} that meets the objectives", best.dimension().name());
-        Some(Answer { mark, title, throughput: None })
+        Some(Answer { mark, throughput: None })
     });
     let knee = results.saturation.as_ref().and_then(|found| {
         let knee = found.knee?;
         let interval = Interval { low: knee.low, high: knee.high };
         let mark = Mark::x(knee.value, "knee").within(Some(interval));
-        let name = results.sweep.choice.range()?.dimension.name();
-        let title = format!("Throughput grows up to {name}");
-        Some(Answer { mark, title, throughput: found.throughput })
+        Some(Answer { mark, throughput: found.throughput })
     });
     limit.into_iter().chain(knee).collect()
 }
 
 /// Returns what was found, most important first.
 pub(super) fn sentences(results: &Results) -> Vec<Notice> {
-    let mut notices: Vec<Notice> = limited(results).into_iter().collect();
+    // The conclusion of a search has the limit.
+    let answer = limited(results).map(|answer| match &results.search {
+        Some(history) => {
+            let least = if history.is_told() { Level::Good } else { Level::Doubtful };
+            Notice { level: answer.level.max(least), text: conclusion(history) }
+        }
+        None => answer,
+    });
+    let mut notices: Vec<Notice> = answer.into_iter().collect();
     let is_told = match &results.sweep.choice {
         Choice::Knee(_) => results.saturation.as_ref().is_some_and(|found| found.knee.is_some()),
         Choice::Known | Choice::Search(_) => true,
@@ -59,10 +64,6 @@ pub(super) fn sentences(results: &Results) -> Vec<Notice> {
     let level = if is_told { Level::Good } else { Level::Doubtful };
     let texts = conclusions(results).into_iter().filter(|text| !text.is_empty());
     notices.extend(texts.map(|text| Notice { level, text }));
-    if let Some(history) = &results.search {
-        let level = if history.is_told() { Level::Good } else { Level::Doubtful };
-        notices.push(Notice { level, text: conclusion(history) });
-    }
     notices
 }
 
@@ -89,11 +90,12 @@ fn limited(results: &Results) -> Option<Notice> {
     Some(Notice { level, text })
 }
 
-/// Returns what was run, by the manifest of the first run that has one, and the model.
-pub(super) fn about(cells: &[Cell]) -> (Vec<(&'static str, String)>, String) {
+/// Returns what was run, by the manifest of the first run that has one; the model; and what a request
+/// must meet to be good.
+pub(super) fn about(cells: &[Cell]) -> (Vec<(&'static str, String)>, String, Vec<Objective>) {
     let mut runs = cells.iter().flat_map(|cell| &cell.runs);
     let Some((run, start)) = runs.find_map(|run| rebuild::described(run)) else {
-        return (Vec::new(), String::new());
+        return (Vec::new(), String::new(), Vec::new());
     };
     let model = run.setup.models.join(", ");
     let streaming = if run.streaming { ", streaming" } else { "" };
@@ -106,7 +108,8 @@ pub(super) fn about(cells: &[Cell]) -> (Vec<(&'static str, String)>, String) {
         ("Start", start.map(crate::artifacts::local_second).unwrap_or_default()),
         ("Command", run.cli_command),
     ];
-    (facts.into_iter().filter(|(_, value)| !value.is_empty()).collect(), model)
+    let objectives = run.settings.objectives;
+    (facts.into_iter().filter(|(_, value)| !value.is_empty()).collect(), model, objectives)
 }
 
 /// The mean of a metric, or from which to which it is in different cells.
@@ -122,21 +125,15 @@ fn means(cells: &[Cell], tag: MetricTag) -> String {
 }
 
 impl Comparison {
-    /// Returns the answers, and the best value of each statistic, with its cell.
+    /// Returns the best value of each statistic, with its cell.
     pub(super) fn figures(&self) -> Vec<Figure> {
-        let answers = self.answers.iter().map(|Answer { mark, title, .. }| Figure {
-            title: title.clone(),
-            value: mark.at,
-            unit: String::new(),
-            detail: mark.interval.map_or_else(String::new, |it| self.interval_text(it, rounded)),
-        });
         let first_token = [(tag::TIME_TO_FIRST_TOKEN, "p99"), (tag::REQUEST_LATENCY, "p99")];
         let best = [
             self.best(tag::REQUEST_THROUGHPUT, "avg", "Highest"),
             self.best(tag::OUTPUT_TOKEN_THROUGHPUT, "avg", "Highest"),
         ];
         let latencies = first_token.map(|(tag, statistic)| self.best(tag, statistic, "Lowest"));
-        answers.chain(best.into_iter().chain(latencies).flatten()).collect()
+        best.into_iter().chain(latencies).flatten().collect()
     }
 
     /// Returns the best value of a statistic: of the cells that cannot be told from the best one, that
@@ -159,9 +156,9 @@ impl Comparison {
         let alike: Vec<(&Cell, f64)> =
             found.into_iter().filter(|(cell, _)| is_alike(cell)).collect();
         let (cell, value) = *alike.first()?;
-        let interval = cell
-            .interval(tag, statistic)
-            .map(|it| format!(", {}", self.interval_text(it, |end| number(Some(end)))));
+        let level = percent(self.level);
+        let interval = cell.interval(tag, statistic).and_then(Interval::text);
+        let interval = interval.map(|text| format!(", {text} ({level}%)"));
         let labels: Vec<&str> = alike.iter().map(|(cell, _)| cell.label.as_str()).collect();
         let doubt = match labels.as_slice() {
             [_] => String::new(),
@@ -177,21 +174,5 @@ impl Comparison {
             unit: Term::for_metric(metric).unit.to_owned(),
             detail: format!("at {}{}{doubt}", cell.name, interval.unwrap_or_default()),
         })
-    }
-
-    /// Returns an interval in words, with its level.
-    fn interval_text(
-        &self,
-        Interval { low, high }: Interval,
-        format: impl Fn(f64) -> String,
-    ) -> String {
-        let level = percent(self.level);
-        let [low_text, high_text] = [low, high].map(format);
-        match (low.is_finite(), high.is_finite()) {
-            (true, true) => format!("{low_text} to {high_text} ({level}%)"),
-            (true, false) => format!("{low_text} or more ({level}%)"),
-            (false, true) => format!("less than {high_text} ({level}%)"),
-            (false, false) => format!("no {level}% interval"),
-        }
     }
 }

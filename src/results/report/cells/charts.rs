@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use measure::metrics::metric::Objective;
 use measure::metrics::time_breakdown::Stage;
 use measure::metrics::{Metric, MetricTag, Registry, tag};
+use measure::multi_run::Filter;
 
 use super::{Cell, Comparison, MAX_DISTRIBUTIONS};
 use crate::console::Term;
@@ -128,6 +130,9 @@ impl Comparison {
             }
             series.push(without_unknown(one));
         }
+        if !self.has_trade_offs || !has_two_dimensions(&series) {
+            return None;
+        }
         let joined = if self.is_joined() {
             format!("Joined by {}", self.axis.title.to_lowercase())
         } else {
@@ -204,24 +209,30 @@ impl Comparison {
         let points = chart.series.iter().flat_map(|series| &series.points);
         let values = points.filter_map(|point| if is_x { Some(point.x) } else { point.y });
         let most = values.fold(0.0, f64::max);
-        let is_shown = |tag, name: &str| {
-            statistics.iter().any(|it| it.tag == tag && it.name == name && !it.is_per_gpu)
+        let is_shown = |tag, name: Option<&str>| {
+            let is_it = |it: &&Statistic| it.tag == tag && name.is_none_or(|name| it.name == name);
+            statistics.iter().filter(|it| !it.is_per_gpu).any(|it| is_it(&it))
         };
-        for filter in &self.objectives {
-            if !is_shown(filter.metric, &filter.statistic) {
-                continue;
-            }
-            let threshold = filter.threshold;
+        let of_filter = |filter: &Filter| {
+            let Filter { metric, statistic, threshold, .. } = filter;
+            let label = format!("{statistic} objective");
+            let label = if statistics.len() > 1 { label } else { "objective".to_owned() };
+            is_shown(*metric, Some(statistic)).then_some((*threshold, label))
+        };
+        let of_request = |objective: &Objective| {
+            let label = "objective of each request".to_owned();
+            is_shown(objective.tag, None).then_some((objective.threshold, label))
+        };
+        let filters = self.objectives.iter().filter_map(of_filter);
+        for (threshold, label) in filters.chain(self.of_requests.iter().filter_map(of_request)) {
             if threshold > most * FAR {
                 let unit = if is_x { &chart.x.unit } else { &chart.y.unit };
-                let text = format!("The objective, {} {unit}, is outside", rounded(threshold));
+                let text = format!("The {label}, {} {unit}, is outside", rounded(threshold));
                 chart.note = join(&chart.note, &text);
                 continue;
             }
             let mark = if is_x { Mark::x } else { Mark::y };
-            let several =
-                if statistics.len() > 1 { format!("{} ", filter.statistic) } else { String::new() };
-            chart.marks.push(mark(threshold, format!("{several}objective")));
+            chart.marks.push(mark(threshold, label));
         }
     }
 
@@ -334,32 +345,9 @@ impl Comparison {
 
     /// Returns the distributions of each latency, side by side.
     pub(super) fn distributions(&self) -> Vec<Chart> {
-        let more = self.cells.len().saturating_sub(MAX_DISTRIBUTIONS);
-        let note = match more {
-            0 => String::new(),
-            more => format!("The first {MAX_DISTRIBUTIONS} cells; {more} more are not shown"),
-        };
-        let chart = |(at, (tag, _)): (usize, &(MetricTag, _))| {
-            let metric = Registry::row(*tag)?;
-            let series = self.cells.iter().filter_map(|cell| {
-                let points = cell.distributions.get(at).filter(|points| !points.is_empty())?;
-                Some(Series::new(cell.name.clone(), Shape::Line, points.clone()))
-            });
-            Some(Chart {
-                name: format!("{tag}_cdf"),
-                title: format!(
-                    "{}: share of requests below a value",
-                    Term::for_metric(metric).name
-                ),
-                note: note.clone(),
-                x: axis(metric).from(Start::Near),
-                y: Axis::new("Requests", "%"),
-                series: series.collect(),
-                marks: Vec::new(),
-                is_timeline: false,
-            })
-        };
-        LATENCIES.iter().enumerate().filter_map(chart).collect()
+        let shown = self.cells.iter().take(MAX_DISTRIBUTIONS);
+        let all = shown.map(|cell| (&*cell.name, cell.distributions.as_slice()));
+        distributions(all, self.cells.len().saturating_sub(MAX_DISTRIBUTIONS), "cells")
     }
 
     /// Returns the latency that the Pareto front is about.
@@ -368,6 +356,44 @@ impl Comparison {
         let has_first = self.cells.iter().any(|cell| cell.value(first, "p99").is_some());
         if has_first { first } else { tag::REQUEST_LATENCY }
     }
+}
+
+/// Returns a chart of each latency with its distributions of `all`, which have names and are so many fewer
+/// than all `what` as `left_out`.
+pub(in crate::report) fn distributions<'a>(
+    all: impl Iterator<Item = (&'a str, &'a [Vec<Point>])> + Clone,
+    left_out: usize,
+    what: &str,
+) -> Vec<Chart> {
+    let note = match left_out {
+        0 => String::new(),
+        more => format!("The first {MAX_DISTRIBUTIONS} {what}; {more} more are not shown"),
+    };
+    let chart = |(at, (tag, _)): (usize, &(MetricTag, _))| {
+        let metric = Registry::row(*tag)?;
+        let series = all.clone().filter_map(|(name, distributions)| {
+            let points = distributions.get(at).filter(|points| !points.is_empty())?;
+            Some(Series::new(name, Shape::Line, points.clone()))
+        });
+        Some(Chart {
+            name: format!("{tag}_cdf"),
+            title: format!("{}: share of requests below a value", Term::for_metric(metric).name),
+            note: note.clone(),
+            x: axis(metric).from(Start::Near),
+            y: Axis::new("Requests", "%"),
+            series: series.collect(),
+            marks: Vec::new(),
+            is_timeline: false,
+        })
+    };
+    LATENCIES.iter().enumerate().filter_map(chart).collect()
+}
+
+/// Returns whether both values of the points vary.
+fn has_two_dimensions(series: &[Series]) -> bool {
+    let points = || series.iter().flat_map(|series| &series.points);
+    let Some(first) = points().next() else { return false };
+    points().any(|point| point.x != first.x) && points().any(|point| point.y != first.y)
 }
 
 /// Leaves out intervals of which none is known.

@@ -10,6 +10,11 @@ const SIZE: f64 = 13.0;
 const MAX_NAME: f64 = 320.0;
 /// Space between neighbouring labels.
 const GAP: f64 = 12.0;
+/// Width of a label that is worth its room.
+const LEAST: f64 = 40.0;
+/// Places at a distance from a line that are tried for its label, and the space between two of them.
+const STEPS: u32 = 40;
+const STEP: f64 = SIZE;
 /// Opacity of the area where a marked value can be.
 const SHADE: f32 = 0.14;
 
@@ -43,13 +48,23 @@ impl Drawing<'_> {
         let colour = self.style.theme.faint;
         let mut part = Part::new("marks");
         let line = |places| Item::Line(Line { places, colour, width: 1.0, is_dashed: true });
+        let font = self.style.font;
         let mut labels = Vec::new();
         for mark in self.marked(MarkedAxis::X) {
             let x = self.at_x(mark.at);
             let label = mark.text(&self.chart.x.unit);
-            let width = self.style.font.width(&label, SIZE);
+            let width = font.width(&label, SIZE);
             labels.push((label, x, width));
             part.items.push(line(vec![(x, top - 4.0), (x, bottom)]));
+        }
+        let all = right - left + GAP;
+        labels.truncate((all / (LEAST + GAP)) as usize);
+        if labels.iter().map(|(.., width)| width + GAP).sum::<f64>() > all {
+            let share = all / labels.len() as f64 - GAP;
+            for (label, _, width) in &mut labels {
+                *label = font.fitted(label, SIZE, share);
+                *width = font.width(label, SIZE);
+            }
         }
         labels.sort_by(|a, b| a.1.total_cmp(&b.1));
         let middles: Vec<(f64, f64)> = labels.iter().map(|(_, x, width)| (*x, *width)).collect();
@@ -60,19 +75,26 @@ impl Drawing<'_> {
         for mark in self.marked(MarkedAxis::Y) {
             let y = self.at_y(mark.at);
             part.items.push(line(vec![(left, y), (right, y)]));
-            let label = self.style.font.fitted(&mark.text(&self.chart.y.unit), SIZE, MAX_NAME);
-            let width = self.style.font.width(&label, SIZE);
-            let (above, below) = (y - 6.0, y + 6.0 + SIZE * 0.8);
+            let label = font.fitted(&mark.text(&self.chart.y.unit), SIZE, MAX_NAME);
+            let width = font.width(&label, SIZE);
             let (first, last) = (left + 6.0, right - width - 6.0);
-            let places = [(last, above), (first, above), (last, below), (first, below)];
+            // As near as possible to the line.
+            let steps = (0..STEPS).map(|step| f64::from(step) * STEP);
+            let places: Vec<Position> = steps
+                .flat_map(|step| {
+                    let (above, below) = (y - 6.0 - step, y + 6.0 + SIZE * 0.8 + step);
+                    [(last, above), (first, above), (last, below), (first, below)]
+                })
+                .collect();
             let room = |place: Position| Room::new(place, width);
             let is_free = |place: &&Position| room(**place).is_free(self.frame, taken);
             let is_clear = |place: &&Position| {
                 is_free(place) && !lines.iter().any(|line| room(**place).is_crossed(line))
             };
-            let place = places.iter().find(is_clear).or_else(|| places.iter().find(is_free));
-            let place = place.copied().unwrap_or((last, above));
-            taken.push(Room::new(place, width));
+            let nearest = places[..4].iter().find(is_clear);
+            let place = nearest.or_else(|| places.iter().find(is_free));
+            let Some(place) = place.copied() else { continue };
+            taken.push(room(place));
             part.items.push(Item::Text(Text {
                 halo: Some(self.style.theme.panel),
                 ..line_of_text(label, place, SIZE, colour)
@@ -257,6 +279,65 @@ fn side_by_side(labels: &[(f64, f64)], left: f64, right: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::chart::{Axis, Chart, Point, Series};
+    use crate::report::plot::draw::{Style, draw};
+    use crate::report::plot::font::Font;
+
+    /// Values that are nearly or exactly the same, at an end, or many.
+    #[test]
+    fn labels_of_close_marks_are_apart_and_inside() {
+        let font = Font::embedded().unwrap();
+        let theme = crate::report::theme::ThemeName::Light.theme();
+        let mark_at = |on, at: f64, label: &str| {
+            let mark = if on == MarkedAxis::X { Mark::x(at, label) } else { Mark::y(at, label) };
+            mark.within(Some(Interval { low: at - 0.11, high: at + 0.11 }))
+        };
+        let percentiles = ["p50", "p90", "p95", "p99"];
+        let sets: [Vec<(&str, f64)>; 5] = [
+            percentiles.map(|label| (label, 20.0)).to_vec(),
+            (0..)
+                .zip(percentiles)
+                .map(|(at, label)| (label, 99.98 + f64::from(at) * 1e-4))
+                .collect(),
+            [("knee", 67.9), ("limit", 67.95), ("objective of each request", 67.9)].to_vec(),
+            (0..12).map(|at| ("percentile with a long name", f64::from(at) * 0.01)).collect(),
+            (0..300).map(|at| ("p99.99", 50.0 + f64::from(at) * 0.01)).collect(),
+        ];
+        for (set, on) in sets.iter().flat_map(|set| [(set, MarkedAxis::X), (set, MarkedAxis::Y)]) {
+            let points = vec![Point::new(0.0, 0.0), Point::new(100.0, 100.0)];
+            let mut series = Series::new("all", Shape::Line, points);
+            series.labels = ["first", "last"].map(str::to_owned).to_vec();
+            series.named = vec![0, 1];
+            let chart = Chart {
+                name: String::new(),
+                title: "Close".to_owned(),
+                note: String::new(),
+                x: Axis::new("x", "requests/s"),
+                y: Axis::new("y", "ms"),
+                series: vec![series],
+                marks: set.iter().map(|(label, at)| mark_at(on, *at, label)).collect(),
+                is_timeline: false,
+            };
+            let scene = draw(&chart, 0.0, &Style { font: &font, theme, subject: "" });
+            let texts = scene.parts.iter().filter(|part| ["marks", "labels"].contains(&part.class));
+            let rooms: Vec<(Room, &str)> = texts
+                .flat_map(|part| &part.items)
+                .filter_map(|item| match item {
+                    Item::Text(text) => Some(text),
+                    _ => None,
+                })
+                .map(|text| (Room::new(text.at, font.width(&text.content, SIZE)), &*text.content))
+                .collect();
+            assert!(rooms.len() >= set.len().min(12), "{} of {} labels", rooms.len(), set.len());
+            let picture = Frame { left: 0.0, right: scene.width, top: 0.0, bottom: scene.height };
+            for (at, (room, text)) in rooms.iter().enumerate() {
+                assert!(room.is_in(picture), "{text:?} at {room:?}");
+                for (other, others) in &rooms[..at] {
+                    assert!(!room.overlaps(other), "{text:?} at {room:?}, {others:?} at {other:?}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn labels_are_side_by_side() {

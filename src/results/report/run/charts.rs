@@ -186,6 +186,7 @@ impl Run<'_> {
                 vec![series("p50", p50), series("p99", p99)],
             ));
         }
+        charts.extend(self.slices());
         charts.extend(self.gaps());
         let of_class = |class: u32| all().filter(move |request| request.class == Some(class));
         let errors = (0..).zip(&self.requests.classes);
@@ -304,8 +305,38 @@ impl Run<'_> {
         vec![by_number, Chart { is_timeline: true, ..by_start }]
     }
 
+    /// Returns the latencies of each group of turns.
+    pub(super) fn turns(&self) -> Vec<Chart> {
+        let groups = &self.report.breakdowns.by_turn;
+        let first = |name: &str| {
+            name.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<f64>().ok()
+        };
+        let chart = |tag| {
+            let metric = Registry::row(tag)?;
+            let series = ["p50", "p99"].map(|statistic| {
+                let known = groups.iter().filter_map(|group| {
+                    let point = Point::new(first(&group.name)?, group.value(tag, statistic)?);
+                    Some((point, group.name.to_string()))
+                });
+                let (points, labels) = known.unzip();
+                Series { labels, ..Series::new(statistic, Shape::Line, points) }
+            });
+            Some(Chart {
+                name: format!("{tag}_by_turn"),
+                title: format!("{} by turn", Term::for_metric(metric).name),
+                note: "Of the requests at a position in their conversation, from 1".to_owned(),
+                x: Axis::new("Turn", ""),
+                y: axis(metric),
+                series: series.into(),
+                marks: Vec::new(),
+                is_timeline: false,
+            })
+        };
+        [tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_LATENCY].into_iter().filter_map(chart).collect()
+    }
+
     /// Returns the latencies of each time slice (`--slice-duration`).
-    pub(super) fn slices(&self) -> Vec<Chart> {
+    fn slices(&self) -> Vec<Chart> {
         let Some(slices) = &self.report.slices else { return Vec::new() };
         let start = self.report.outcome.start_wall_ns;
         let seconds = |wall_ns: u64| wall_ns.saturating_sub(start) as f64 / 1e9;

@@ -2,7 +2,7 @@
 
 use measure::judge::Judged;
 use measure::metrics::Verdict;
-use measure::metrics::health::LoadVerdict;
+use measure::metrics::health::{LoadHealth, LoadVerdict};
 use measure::metrics::time_breakdown::TimeBreakdown;
 
 use super::Run;
@@ -10,41 +10,32 @@ use crate::report::document::{Level, Notice};
 use crate::warnings::{self, Warning};
 
 impl Run<'_> {
+    /// Returns the results of gates, the verdicts, and what else is to be known, most serious first.
     pub(super) fn notices(&self) -> Vec<Notice> {
         let outcome = &self.report.outcome;
         let mut notices = Vec::new();
         let mut add = |level, text| notices.push(Notice { level, text });
+        for judged in self.report.gates() {
+            let (level, text) = gate(&judged);
+            add(level, text);
+        }
         if let Some(early) = &outcome.ended_early {
             add(Level::Good, format!("{}.", capitalized(&early.to_string())));
         }
-        if let Some(health) = &outcome.client_health {
-            match health.verdict {
-                Some(Verdict::Valid) => {
-                    add(
-                        Level::Good,
-                        "Client health is valid: the client kept up with the load.".to_owned(),
-                    );
-                }
-                Some(verdict) => {
-                    let level =
-                        if verdict == Verdict::Invalid { Level::Bad } else { Level::Doubtful };
-                    add(level, format!("Client health is {}.", verdict.as_str()));
-                    for reason in &health.reasons {
-                        add(level, format!("{}; {}.", capitalized(&reason.finding), reason.advice));
-                    }
-                }
-                None => {}
-            }
+        let client =
+            outcome.client_health.as_ref().and_then(|health| Some((health, health.verdict?)));
+        let load = outcome.load_health.as_ref();
+        let verdicts = client.map(|(_, verdict)| of_client(verdict)).into_iter();
+        let verdicts: Vec<Notice> = verdicts.chain(load.map(of_load)).collect();
+        if let Some(level) = verdicts.iter().map(|verdict| verdict.level).max() {
+            let texts: Vec<&str> = verdicts.iter().map(|verdict| &*verdict.text).collect();
+            add(level, texts.join(" "));
         }
-        if let Some(health) = &outcome.load_health {
-            let level = match health.verdict {
-                LoadVerdict::Sustained => Level::Good,
-                LoadVerdict::TooShort | LoadVerdict::NotStationary => Level::Doubtful,
-                LoadVerdict::Saturated | LoadVerdict::Rejecting | LoadVerdict::Failing => {
-                    Level::Bad
-                }
-            };
-            add(level, format!("Load: {health}."));
+        if let Some((health, verdict)) = client {
+            for reason in &health.reasons {
+                let text = format!("{}; {}.", capitalized(&reason.finding), reason.advice);
+                add(of_client(verdict).level, text);
+            }
         }
         let (all, failed) = (self.report.ended(), self.report.failed());
         if failed > 0 && self.report.has_success() {
@@ -82,12 +73,27 @@ impl Run<'_> {
                 "There are no records of requests, so there are no charts.".to_owned(),
             );
         }
-        for judged in self.report.gates() {
-            let (level, text) = gate(&judged);
-            add(level, text);
-        }
+        notices.sort_by_key(|notice| std::cmp::Reverse(notice.level));
         notices
     }
+}
+
+fn of_client(verdict: Verdict) -> Notice {
+    let (level, said) = match verdict {
+        Verdict::Valid => (Level::Good, ": the client kept up with the load"),
+        Verdict::Suspect => (Level::Doubtful, ""),
+        Verdict::Invalid => (Level::Bad, ""),
+    };
+    Notice { level, text: format!("Client health is {}{said}.", verdict.as_str()) }
+}
+
+fn of_load(health: &LoadHealth) -> Notice {
+    let level = match health.verdict {
+        LoadVerdict::Sustained => Level::Good,
+        LoadVerdict::TooShort | LoadVerdict::NotStationary => Level::Doubtful,
+        LoadVerdict::Saturated | LoadVerdict::Rejecting | LoadVerdict::Failing => Level::Bad,
+    };
+    Notice { level, text: format!("Load: {health}.") }
 }
 
 /// Describes the result of a gate.
