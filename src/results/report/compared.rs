@@ -33,7 +33,7 @@ pub(super) fn document(
     let found = shown.map(|side| Ok((&*side.name, latencies(&requests(&side.runs)?))));
     let found: Vec<_> = found.collect::<Result<_, ParquetError>>()?;
     let all = found.iter().map(|(name, points)| (*name, points.as_slice()));
-    let charts = distributions(all, sides.len() - found.len(), "sides");
+    let charts = distributions(&all, sides.len() - found.len(), "sides");
     let about = "Successful requests of all runs of a side.";
     let mut sections = vec![
         Section::new("Comparison", "", Vec::new()).with(tables),
@@ -50,7 +50,8 @@ pub(super) fn document(
     })
 }
 
-/// Returns the verdict on the cells of a directory, one of `all`, and in what the loads differ.
+/// Returns the verdict on the cells of a directory, one of `all`; in what the loads differ; and the first
+/// reason why nothing can be concluded.
 fn notices(cells: &[Comparison], all: usize) -> impl Iterator<Item = Notice> {
     let level = match cells.iter().map(|one| one.compared.outcome).max() {
         Some(Conclusion::NoRegression) => Level::Good,
@@ -61,7 +62,10 @@ fn notices(cells: &[Comparison], all: usize) -> impl Iterator<Item = Notice> {
     let verdict = new.unwrap_or_default() + &conclusion(cells);
     let loads = Some(different_loads(cells)).filter(|text| !text.is_empty());
     let loads = loads.map(|text| Notice { level: Level::Bad, text });
-    std::iter::once(Notice { level, text: verdict }).chain(loads)
+    let mut judged = cells.iter().filter(|one| !one.compared.is_withdrawn());
+    let obstacle = judged.find_map(|one| one.compared.obstacle.as_ref());
+    let obstacle = obstacle.map(|why| Notice { level: Level::Doubtful, text: format!("{why}.") });
+    std::iter::once(Notice { level, text: verdict }).chain(loads).chain(obstacle)
 }
 
 #[cfg(test)]
@@ -102,6 +106,7 @@ mod tests {
     fn each_directory_has_a_verdict_and_other_loads_are_said() {
         let mut other = compared();
         other.new = "other".to_owned();
+        other.compared.obstacle = Some("NEW: the sweep does not have the cell".to_owned());
         other.different_loads = vec!["concurrency 1 and 2".to_owned()];
         let page = document(&[vec![compared()], vec![other]], &[]).unwrap();
         let said: Vec<&str> = page.notices.iter().map(|notice| &*notice.text).collect();
@@ -112,6 +117,7 @@ mod tests {
                 &*format!("after: {verdict}"),
                 &*format!("other: {verdict}"),
                 "these runs had different loads: concurrency 1 and 2",
+                "NEW: the sweep does not have the cell.",
             ]
         );
     }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::chart::{Chart, rounded};
 use crate::tables;
-use crate::tables::format::four_digits;
 
 /// The content of a page. All texts are plain text.
 #[derive(Debug, Serialize)]
@@ -82,7 +81,7 @@ impl From<tables::Table> for Table {
             tables::Cell::Name(name, _) => json!(name.replace('\n', " ")),
             tables::Cell::Number(value) => json!(value),
             tables::Cell::Count(number) => json!(number),
-            tables::Cell::Few(value, _) => json!(format!("({})", four_digits(*value))),
+            tables::Cell::Few(value, _) => json!(format!("({})", rounded(*value))),
             tables::Cell::Between(low, high) => {
                 json!(format!("{} to {}", rounded(*low), rounded(*high)))
             }

@@ -347,7 +347,7 @@ impl Comparison {
     pub(super) fn distributions(&self) -> Vec<Chart> {
         let shown = self.cells.iter().take(MAX_DISTRIBUTIONS);
         let all = shown.map(|cell| (&*cell.name, cell.distributions.as_slice()));
-        distributions(all, self.cells.len().saturating_sub(MAX_DISTRIBUTIONS), "cells")
+        distributions(&all, self.cells.len().saturating_sub(MAX_DISTRIBUTIONS), "cells")
     }
 
     /// Returns the latency that the Pareto front is about.
@@ -361,7 +361,7 @@ impl Comparison {
 /// Returns a chart of each latency with its distributions of `all`, which have names and are so many fewer
 /// than all `what` as `left_out`.
 pub(in crate::report) fn distributions<'a>(
-    all: impl Iterator<Item = (&'a str, &'a [Vec<Point>])> + Clone,
+    all: &(impl Iterator<Item = (&'a str, &'a [Vec<Point>])> + Clone),
     left_out: usize,
     what: &str,
 ) -> Vec<Chart> {

@@ -186,8 +186,7 @@ impl Run<'_> {
                 vec![series("p50", p50), series("p99", p99)],
             ));
         }
-        charts.extend(self.slices());
-        charts.extend(self.gaps());
+        charts.extend(self.slices().into_iter().chain(self.gaps()));
         let of_class = |class: u32| all().filter(move |request| request.class == Some(class));
         let errors = (0..).zip(&self.requests.classes);
         charts.push(over_time(
