@@ -144,6 +144,13 @@ fn execute(
             out.write_all(text.as_bytes())?;
             Ok(Outcome::Done)
         }
+        Command::Write { file, text } => {
+            let mut new = fs::File::create_new(&file).with_context(|| {
+                format!("cannot write {}; choose a file that does not exist", file.display())
+            })?;
+            new.write_all(text.as_bytes())?;
+            Ok(Outcome::Done)
+        }
         Command::ManPages { pages, directory } => write_man_pages(&pages, &directory),
     }
 }

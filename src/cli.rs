@@ -24,6 +24,7 @@ mod gates;
 mod generated;
 mod given;
 mod gpu;
+mod help_word;
 mod hub_args;
 mod list;
 mod load;
@@ -148,6 +149,13 @@ pub enum Command {
     },
     /// Print text to stdout.
     Show(String),
+    /// Write a new file.
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Its content.
+        text: String,
+    },
     /// Write man pages.
     ManPages {
         /// The pages.
@@ -179,9 +187,9 @@ enum Action {
     /// Determine how much load this machine can measure accurately
     #[command(name = "selfcheck")]
     SelfCheck(selfcheck::SelfCheckArgs),
-    /// Create, show or check a configuration file for `aiperf profile --config`
+    /// Create, show, expand or check a configuration file for `aiperf profile --config`
     #[command(subcommand)]
-    Config(ConfigAction),
+    Config(config_file::ConfigAction),
     /// Recompute a run's summaries from its records, or combine the shards of a run
     Report(report::ReportArgs),
     /// Compare runs with another one, to find regressions
@@ -249,27 +257,6 @@ const GROUPED: [(&str, [&str; 2]); 8] = [
     ("plugins", ["list", "plugins"]),
 ];
 
-#[derive(Subcommand)]
-enum ConfigAction {
-    /// Print a file with all settings and their defaults, to edit
-    Init,
-    /// Print the effective settings of a command line, and where each is from
-    Show {
-        /// Flags of aiperf profile, such as --config FILE
-        #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
-        flags: Vec<OsString>,
-    },
-    /// Check a configuration file without starting a run
-    #[command(visible_alias = "validate")]
-    Check {
-        /// The file
-        file: PathBuf,
-        /// Flags of aiperf profile that complete the file
-        #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
-        flags: Vec<OsString>,
-    },
-}
-
 /// Parses the arguments, program name first, with the process's environment.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
     parse_with(arguments, Environment::process())
@@ -280,8 +267,11 @@ pub fn parse_with(
     arguments: impl IntoIterator<Item = OsString>,
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
-    let arguments = of_url(grouped(arguments.into_iter().collect()));
-    let command = command();
+    let (arguments, command) = (grouped(arguments.into_iter().collect()), command());
+    if let Some(found) = help_word::asked(&arguments, &command) {
+        return Err(found);
+    }
+    let arguments = of_url(arguments);
     let mut merged = config_file::merged(&arguments, &command, environment)?.arguments;
     let mut parsed = parse_merged(&merged, &command, &arguments, environment);
     if matches!(parsed, Err(CliError::Config(ConfigError::NoModel))) {
@@ -512,7 +502,7 @@ fn parse_one(
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
-        Action::Config(action) => configure(action, environment)?,
+        Action::Config(action) => action.performed(environment)?,
         Action::Report(flags) => Command::Report(flags.resolve(environment)?),
         Action::Compare(compare) => Command::Compare(compare),
         Action::Ab(flags) => {
@@ -564,30 +554,6 @@ fn block(arguments: Vec<OsString>, environment: Environment<'_>) -> Result<Bench
             "error: the flags after -- must be those of a run of aiperf profile".to_owned(),
         )),
     }
-}
-
-/// Performs a command of `aiperf config`.
-fn configure(action: ConfigAction, environment: Environment<'_>) -> Result<Command, CliError> {
-    let profile = |flags: Vec<OsString>| {
-        ["aiperf", "profile"].into_iter().map(OsString::from).chain(flags).collect::<Vec<_>>()
-    };
-    Ok(Command::Show(
-        match action {
-            ConfigAction::Init => command().find_subcommand("profile").map(config_file::template),
-            ConfigAction::Show { flags } => {
-                let arguments = profile(flags);
-                parse_with(arguments.clone(), environment)?;
-                Some(config_file::effective(&arguments, command(), environment)?)
-            }
-            ConfigAction::Check { file, flags } => {
-                let text = format!("{}: valid\n", file.display());
-                let named = ["--config".into(), file.into_os_string()];
-                parse_with(profile(named.into_iter().chain(flags).collect()), environment)?;
-                Some(text)
-            }
-        }
-        .unwrap_or_default(),
-    ))
 }
 
 /// The definition of the command line, including the flags accepted without effect.

@@ -6,8 +6,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{Environment, Error, ErrorKind};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
 /// Maximum number of instructions of one rendering. A message of a chat takes a few hundred.
@@ -72,6 +73,74 @@ impl Template {
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Template").finish_non_exhaustive()
+    }
+}
+
+/// Variables, and the templates that use them. All renderings together have the limit of steps of one template.
+#[derive(Debug)]
+pub struct Variables {
+    environment: Environment<'static>,
+    steps: u64,
+}
+
+impl Default for Variables {
+    fn default() -> Self {
+        let mut environment = environment();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        // As a text of several lines ends in a file.
+        let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+        environment.set_syntax(syntax.unwrap_or_default());
+        Self { environment, steps: FUEL }
+    }
+}
+
+impl Variables {
+    /// Forgets all variables, but not the steps that were taken.
+    #[must_use]
+    pub fn emptied(self) -> Self {
+        Self { steps: self.steps, ..Self::default() }
+    }
+
+    /// Sets a variable, of which templates may use members too.
+    pub fn set(&mut self, name: &str, value: impl Serialize) {
+        let value = minijinja::Value::from(Serde(value));
+        self.environment.add_global(name.to_owned(), value);
+    }
+
+    /// Returns the names that `source` uses but does not set.
+    #[must_use]
+    pub fn used(&self, source: &str) -> Vec<String> {
+        let template = self.environment.template_from_str(source);
+        let used = template.map(|template| template.undeclared_variables(false));
+        let mut names: Vec<String> = used.unwrap_or_default().into_iter().collect();
+        names.sort();
+        names
+    }
+
+    /// Renders `source`. The error contains the line, and the names that are not set.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is not a template, uses a name that is not set, or exceeds the limits.
+    pub fn render(&mut self, source: &str) -> Result<String, String> {
+        self.environment.set_fuel(Some(self.steps));
+        let mut output = Bounded(Vec::new());
+        let rendered = self.environment.template_from_str(source).and_then(|template| {
+            let rendered = template.render_captured_to((), &mut output)?;
+            Ok(rendered.state().fuel_levels().map_or(0, |(_, left)| left))
+        });
+        self.steps = rendered.map_err(|error| {
+            let is_set = |name: &String| self.environment.globals().any(|(it, _)| it == name);
+            let unknown: Vec<String> =
+                self.used(source).into_iter().filter(|name| !is_set(name)).collect();
+            let why = explain(&error);
+            // An operator names the type of its operands.
+            if unknown.is_empty() || !why.contains("undefined") {
+                return why;
+            }
+            format!("{} is not set", unknown.join(", "))
+        })?;
+        String::from_utf8(output.0).map_err(|_| "its output is not valid UTF-8".to_owned())
     }
 }
 
@@ -178,6 +247,28 @@ mod tests {
             assert!(error.contains(why), "{error}");
             assert!(error.len() < 10_000, "{error}");
         }
+    }
+
+    #[test]
+    fn templates_share_variables_and_steps() {
+        let mut variables = Variables::default();
+        variables.set("n", 4);
+        variables.set("phases", json!({"main": {"rate": 1.5}}));
+        for (source, expected) in [
+            ("{{ n * 2 }}", "8"),
+            ("{{ n // 3 }} {{ n / 8 }}\n", "1 0.5\n"),
+            ("{{ phases.main.rate }}", "1.5"),
+            ("{% if n > 3 %}many{% else %}few{% endif %}", "many"),
+            ("{{ other | default(7) }}", "7"),
+        ] {
+            assert_eq!(variables.render(source).as_deref(), Ok(expected), "{source}");
+        }
+        assert_eq!(variables.used("{{ a + b.c }}{% set d = 1 %}{{ d }}"), ["a", "b"]);
+        assert_eq!(variables.render("{{ a + n }}").unwrap_err(), "a is not set");
+        // 300,000 iterations each, of several steps: nine are more than all may have together.
+        let loops = "{% for i in range(600) %}{% for j in range(500) %}{% endfor %}{% endfor %}";
+        let ends: Vec<bool> = (0..9).map(|_| variables.render(loops).is_ok()).collect();
+        assert!(ends[0] && !ends[8], "{ends:?}");
     }
 
     proptest! {

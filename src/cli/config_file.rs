@@ -5,8 +5,11 @@
 //! with those of the command line. A file of AIPerf, whose settings have other names, is mapped to
 //! flags first.
 
+mod command;
+mod expand;
 mod shown;
 mod substitution;
+mod templates;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -16,6 +19,7 @@ use clap::{Arg, ArgAction, Command};
 use serde_norway::{Mapping, Value};
 
 use base::input::{self, yaml};
+use base::redact;
 
 use self::substitution::Substitution;
 use super::value::members as fields;
@@ -23,7 +27,9 @@ use super::{scenario, switches};
 use crate::config::aiperf::{self, scalar};
 use crate::config::{ConfigError, Environment};
 
-pub(super) use shown::{Origin, effective, template};
+pub(super) use command::ConfigAction;
+pub(super) use shown::Origin;
+use shown::{effective, template};
 
 /// Flags whose settings variables of the environment have too.
 const VARIABLES: &[(&str, &str)] = &[
@@ -157,12 +163,29 @@ fn read(
         path: path.display().to_string(),
         why: why.to_string(),
     };
-    let wrong = |why: String| ConfigError::flag("--config", format!("{}: {why}", path.display()));
+    let wrong = |why: &str| ConfigError::flag("--config", format!("{}: {why}", path.display()));
     if !std::fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err(wrong("not a regular file".to_owned()));
+        return Err(wrong("not a regular file"));
     }
     let text = input::text(path, input::MAX_SETTINGS_BYTES).map_err(cannot)?;
-    settings(&text, profile, environment).map_err(wrong)
+    settings(&text, profile, environment).map_err(|why| {
+        // A template may quote what a variable of the environment is replaced by.
+        wrong(&redact::message(&why, &substitution::secrets(&text, environment)))
+    })
+}
+
+/// Returns `text` without the secrets of the arguments, and of the variables with names of secrets that their
+/// file uses.
+fn redacted(text: &str, arguments: &[OsString], environment: Environment<'_>) -> String {
+    let mut shown: Vec<String> =
+        arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let file = file_of(arguments);
+    let file =
+        file.and_then(|path| input::text(Path::new(path.as_ref()), input::MAX_SETTINGS_BYTES).ok());
+    if let Some(file) = file {
+        shown.extend(substitution::secrets(&file, environment));
+    }
+    redact::message(text, &shown)
 }
 
 /// Reads the settings of a file with the content `text`.
@@ -176,8 +199,8 @@ fn settings(
         Value::Mapping(document) => document,
         _ => return Err("expected groups of settings, such as `endpoint:`".to_owned()),
     };
-    if document.contains_key("benchmark") {
-        return of_aiperf(Value::Mapping(document), profile, environment);
+    if aiperf::is_of_aiperf(&document) {
+        return of_aiperf(document, profile, environment);
     }
     let groups = shown::groups(profile);
     let mut settings: Vec<Setting> = Vec::new();
@@ -208,11 +231,13 @@ fn settings(
 
 /// Reads the settings of a file with AIPerf's schema.
 fn of_aiperf(
-    document: Value,
+    document: Mapping,
     profile: &Command,
     environment: Environment<'_>,
 ) -> Result<Vec<Setting>, String> {
-    let document = Substitution::new(environment).substitute(document)?;
+    let mut substitution = Substitution::of_aiperf(environment);
+    let replaced = |(name, value)| Ok((name, substitution.substitute(value)?));
+    let document = document.into_iter().map(replaced).collect::<Result<Mapping, String>>()?;
     let mut settings = Vec::new();
     for aiperf::Mapped { flag, path, value } in aiperf::mapped(document)? {
         // A feature that aiperf does not have is off anyway.

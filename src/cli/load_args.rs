@@ -203,7 +203,7 @@ pub(super) struct ReplayArgs {
 
 /// Users who send requests at equal intervals.
 #[derive(Args)]
-#[command(next_help_heading = "User-Centric Rate")]
+#[command(next_help_heading = "Load Generator")]
 pub(super) struct UserCentricArgs {
     /// Total requests per second of all users, each of whom sends at equal intervals; requires
     /// conversations of several turns
@@ -218,7 +218,7 @@ pub(super) struct UserCentricArgs {
 
 /// Requests to cancel on purpose.
 #[derive(Args)]
-#[command(next_help_heading = "Request Cancellation")]
+#[command(next_help_heading = "Load Generator")]
 pub(super) struct CancellationArgs {
     /// Percentage of requests to cancel; warmup requests are never cancelled
     #[arg(long, value_name = "PERCENT", value_parser = percent)]

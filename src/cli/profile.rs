@@ -84,29 +84,19 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) endpoint: EndpointArgs,
     #[command(flatten)]
-    pub(super) control: ControlArgs,
-    #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
-    pub(super) adaptive: AdaptiveArgs,
-    #[command(flatten)]
-    pub(super) warmup: WarmupArgs,
-    #[command(flatten)]
     pub(super) prompt: PromptArgs,
-    #[command(flatten)]
-    pub(super) synthesis: SynthesisArgs,
     #[command(flatten)]
     pub(super) input: InputArgs,
     #[command(flatten)]
     pub(super) hub: HubArgs,
     #[command(flatten)]
-    pub(super) conversation: ConversationArgs,
-    #[command(flatten)]
     pub(super) tokenizer: TokenizerArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     #[command(flatten)]
-    pub(super) mlflow: MlflowArgs,
+    pub(super) warmup: WarmupArgs,
     #[command(flatten)]
     pub(super) gates: GateArgs,
     #[command(flatten)]
@@ -116,15 +106,15 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) gpu: GpuArgs,
     #[command(flatten)]
-    pub(super) deployment: DeploymentArgs,
-    #[command(flatten)]
-    pub(super) network_latency: NetworkLatencyArgs,
-    #[command(flatten)]
     pub(super) multi_run: MultiRunArgs,
     #[command(flatten)]
     pub(super) sweep: SweepArgs,
     #[command(flatten)]
     pub(super) search: SearchArgs,
+    #[command(flatten)]
+    pub(super) conversation: ConversationArgs,
+    #[command(flatten)]
+    pub(super) synthesis: SynthesisArgs,
     #[command(flatten)]
     pub(super) replay: ReplayArgs,
     #[command(flatten)]
@@ -132,17 +122,27 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) agentic: AgenticArgs,
     #[command(flatten)]
+    pub(super) adaptive: AdaptiveArgs,
+    #[command(flatten)]
     pub(super) users: UserCentricArgs,
     #[command(flatten)]
     pub(super) cancellation: CancellationArgs,
     #[command(flatten)]
-    pub(super) rankings: RankingsArgs,
+    pub(super) network_latency: NetworkLatencyArgs,
+    #[command(flatten)]
+    pub(super) control: ControlArgs,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) media: MediaArgs,
     #[command(flatten)]
     pub(super) video: VideoArgs,
     #[command(flatten)]
-    pub(super) tls: TlsArgs,
+    pub(super) rankings: RankingsArgs,
+    #[command(flatten)]
+    pub(super) mlflow: MlflowArgs,
+    #[command(flatten)]
+    pub(super) deployment: DeploymentArgs,
     #[command(flatten)]
     pub(super) distributed: DistributedArgs,
     #[command(flatten)]
@@ -406,7 +406,7 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "FRACTION", value_parser = share)]
     pub(super) steady_state_fraction: Option<f64>,
     /// Add each request's HTTP timing to its record
-    #[arg(long, help_heading = "HTTP Trace")]
+    #[arg(long)]
     pub(super) export_http_trace: bool,
     /// Tables of the client's metrics to print: a summary, or also one for each group of metrics;
     /// profile_export_console.txt has all
@@ -416,7 +416,7 @@ pub(super) struct OutputArgs {
     #[arg(long)]
     pub(super) files: bool,
     /// Print a table that breaks down the time of HTTP requests
-    #[arg(long, help_heading = "HTTP Trace")]
+    #[arg(long)]
     pub(super) show_trace_timing: bool,
 }
 
@@ -460,11 +460,11 @@ pub(super) struct ServiceArgs {
     pub(super) record_processors: Option<u64>,
     /// Progress display: a live dashboard, simple progress lines, or none
     #[arg(long, visible_alias = "ui-type", value_name = "UI", value_parser = choice::<Ui>(),
-          default_value = "dashboard", help_heading = "UI")]
+          default_value = "dashboard", help_heading = "Output")]
     pub(super) ui: Ui,
     /// Interval between blocks of statistics in the progress lines, in seconds, up to 1000; 0 turns
     /// periodic output off [default: a line every 10 s]
-    #[arg(long, value_name = "SECONDS", value_parser = stats_interval, help_heading = "UI")]
+    #[arg(long, value_name = "SECONDS", value_parser = stats_interval, help_heading = "Output")]
     pub(super) stats_interval: Option<f64>,
     /// Port of an HTTP API with the progress and the results of the run; 0 selects a free one
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16))]
@@ -478,7 +478,6 @@ pub(super) struct ServiceArgs {
     pub(super) api_token: Option<String>,
     /// Number of threads that send requests and receive responses [default: one for every 250
     /// concurrent requests, at most all cores but one]
-    #[arg(long, visible_alias = "max-workers", value_name = "COUNT", value_parser = positive,
-          help_heading = "Workers")]
+    #[arg(long, visible_alias = "max-workers", value_name = "COUNT", value_parser = positive)]
     pub(super) workers_max: Option<u64>,
 }

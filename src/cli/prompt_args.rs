@@ -124,7 +124,7 @@ pub(super) struct PromptArgs {
     pub(super) prompt_corpus: Option<Corpus>,
     /// Add a marker to the prompts of each session, so that the server's prefix cache cannot answer
     /// them; warmup-isolation-… marks only the warmup [default: none]
-    #[arg(long, value_name = "PLACE", value_parser = choice::<CacheBust>(), help_heading = "Cache Bust")]
+    #[arg(long, value_name = "PLACE", value_parser = choice::<CacheBust>(), help_heading = "Prompt")]
     pub(super) cache_bust: Option<CacheBust>,
     /// System prompt for every conversation
     #[arg(long, value_name = "TEXT", help_heading = "Prefix Prompt", group = "text")]

@@ -17,7 +17,7 @@ use crate::config::scenario::{SCENARIOS, Scenario, Setting};
 
 /// The benchmark of others that is performed.
 #[derive(Args)]
-#[command(next_help_heading = "Scenario")]
+#[command(next_help_heading = "Agentic Replay")]
 pub(super) struct ScenarioArgs {
     /// Benchmark defined by others, whose settings apply and are checked; `aiperf list scenarios` lists them
     #[arg(long, value_name = "NAME")]

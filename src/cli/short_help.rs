@@ -44,8 +44,14 @@ Examples:
 
 /// Limits the short help of `aiperf profile` to [`FLAGS`].
 pub(super) fn limit(profile: Command) -> Command {
-    let long = format!("{EXAMPLES}\n\n`aiperf profile -h` lists only the most important flags.");
-    let short = format!("{EXAMPLES}\n\nThese are the most important flags; `--help` lists all.");
+    let long = format!(
+        "{EXAMPLES}\n\n`aiperf profile -h` lists only the most important flags, and `--help \
+                        WORD` those with a word in their name or text."
+    );
+    let short = format!(
+        "{EXAMPLES}\n\nThese are the most important flags; `--help` lists all, and `--help WORD` those with a \
+         word in their name or text."
+    );
     let limited = profile.mut_args(|flag| {
         let is_shown = flag.get_long().is_some_and(|name| FLAGS.contains(&name));
         flag.hide_short_help(!is_shown)

@@ -15,7 +15,9 @@ mod mixture;
 mod schema;
 
 pub(crate) use datasets::quoted;
-pub(crate) use file::{Mapped, is_off, mapped, scalar};
+#[cfg(test)]
+pub(crate) use file::OF_AIPERF;
+pub(crate) use file::{Mapped, coerced, is_of_aiperf, is_off, mapped, scalar};
 pub(super) use input_config::input_config;
 pub(crate) use schema::{Number, Varied, varied};
 #[cfg(test)]

@@ -1416,7 +1416,7 @@ fn help_and_version_are_not_errors() {
         assert_eq!(parse_in(arguments, &[]).unwrap_err().exit_code(), 0, "{arguments:?}");
     }
     let help = parse_in(&["profile", "--help"], &[]).unwrap_err().to_string();
-    for heading in ["Endpoint:", "Input:", "Load Generator:", "Warmup:", "Prefix Prompt:", "UI:"] {
+    for heading in ["Endpoint:", "Input:", "Load Generator:", "Warmup:", "Prefix Prompt:", "TLS:"] {
         assert!(help.contains(heading), "{heading}");
     }
     assert!(!help.contains("--url-strategy"));

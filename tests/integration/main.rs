@@ -26,6 +26,7 @@ mod combination;
 #[cfg(unix)]
 mod commit_messages;
 mod compare;
+mod config_files;
 mod conformance;
 mod connections;
 mod dashboards;

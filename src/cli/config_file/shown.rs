@@ -7,9 +7,7 @@ use std::fmt;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use base::redact;
-
-use super::{merged, opposite, subject, takes_value};
+use super::{merged, opposite, redacted, subject, takes_value};
 use crate::cli::switches;
 use crate::config::{ConfigError, Environment};
 
@@ -71,7 +69,7 @@ pub(super) fn groups(profile: &Command) -> Vec<String> {
 }
 
 /// A file with all settings, commented out, and their descriptions and defaults.
-pub(in crate::cli) fn template(profile: &Command) -> String {
+pub(super) fn template(profile: &Command) -> String {
     let mut lines = vec![
         "# A configuration file of aiperf: aiperf profile --config FILE".to_owned(),
         "# Remove the # in front of what you set. Flags override the file.".to_owned(),
@@ -105,7 +103,7 @@ fn default(flag: &Arg, long: &str, help: &str, profile: &Command) -> String {
 
 /// The effective settings of a command line: those that were set, with where each is from, and the
 /// defaults of the others as comments.
-pub(in crate::cli) fn effective(
+pub(super) fn effective(
     arguments: &[OsString],
     command: Command,
     environment: Environment<'_>,
@@ -134,8 +132,7 @@ pub(in crate::cli) fn effective(
         lines.push(format!("{name}:"));
         lines.extend(of_group.map(|line| format!("  {line}")));
     }
-    let shown: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
-    Ok(redact::message(&(lines.join("\n") + "\n"), &shown))
+    Ok(redacted(&(lines.join("\n") + "\n"), arguments, environment))
 }
 
 /// The line of one setting, if it was set or has a default.

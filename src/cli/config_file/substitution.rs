@@ -3,24 +3,38 @@
 use serde_norway::Value;
 
 use base::input::yaml::Room;
+use base::redact;
 
 use crate::config::Environment;
+use crate::config::aiperf::coerced;
 
 /// Replaces the variables in the texts of a file.
 pub(super) struct Substitution<'a> {
     environment: Environment<'a>,
     room: Room,
+    /// Whether a text that is only a variable may become a number.
+    coerces: bool,
 }
 
 impl<'a> Substitution<'a> {
     pub(super) fn new(environment: Environment<'a>) -> Self {
-        Self { environment, room: Room::default() }
+        Self { environment, room: Room::default(), coerces: false }
+    }
+
+    /// Replaces variables as AIPerf does: a text that is only a variable becomes true, false or a number.
+    pub(super) fn of_aiperf(environment: Environment<'a>) -> Self {
+        Self { coerces: true, ..Self::new(environment) }
     }
 
     /// Replaces variables in all texts of `value`.
     pub(super) fn substitute(&mut self, value: Value) -> Result<Value, String> {
         Ok(match value {
-            Value::String(text) => Value::String(self.in_text(&text)?),
+            Value::String(text) => {
+                let inside = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+                let is_only = self.coerces && inside.is_some_and(|it| !it.contains('}'));
+                let replaced = self.in_text(&text)?;
+                if is_only { coerced(replaced) } else { Value::String(replaced) }
+            }
             Value::Sequence(items) => {
                 let items = items.into_iter().map(|item| self.substitute(item));
                 Value::Sequence(items.collect::<Result<_, _>>()?)
@@ -59,6 +73,16 @@ impl<'a> Substitution<'a> {
     }
 }
 
+/// Returns arguments with the values of all variables in `text` whose names are those of secrets, for what is
+/// printed to be redacted.
+pub(super) fn secrets(text: &str, environment: Environment<'_>) -> Vec<String> {
+    let inside = text.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next());
+    let names = inside.map(str::trim).filter(|name| redact::is_secret_name(name));
+    let values = names.filter_map(|name| environment.get(name));
+    let arguments = values.map(|value| format!("--api-key={value}"));
+    std::iter::once(String::new()).chain(arguments).collect()
+}
+
 /// The value of `NAME` or `NAME:default`.
 fn variable(inside: &str, environment: Environment<'_>) -> Result<String, String> {
     let (name, default) = match inside.split_once(':') {
@@ -95,6 +119,30 @@ mod tests {
             ("$${KEY} ${KEY}", "${KEY} abc"),
         ] {
             assert_eq!(replaced(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_variable_alone_is_a_value_in_files_of_aiperf() {
+        for (value, expected) in [
+            ("True", Value::Bool(true)),
+            ("30", Value::from(30)),
+            ("-1.50", Value::from(-1.5)),
+            ("0.5", Value::from(0.5)),
+            // What would be written in another way is a text.
+            ("007", Value::from("007")),
+            ("1e5", Value::from("1e5")),
+            ("99999999999999999999", Value::from("99999999999999999999")),
+            ("1.2.3", Value::from("1.2.3")),
+            ("-", Value::from("-")),
+        ] {
+            let lookup = |_: &str| Some(value.to_owned());
+            let mut substitution = Substitution::of_aiperf(Environment::new(&lookup));
+            assert_eq!(substitution.substitute("${X}".into()).unwrap(), expected, "{value}");
+            let inside = substitution.substitute("a${X}".into()).unwrap();
+            assert_eq!(inside, Value::from(format!("a{value}")));
+            let mut others = Substitution::new(Environment::new(&lookup));
+            assert_eq!(others.substitute("${X}".into()).unwrap(), Value::from(value));
         }
     }
 

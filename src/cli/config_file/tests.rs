@@ -1,5 +1,6 @@
 mod input_config;
 mod of_aiperf;
+mod variables;
 
 use proptest::prelude::*;
 
@@ -21,7 +22,7 @@ fn arguments(flags: &str, path: &Path) -> Vec<OsString> {
     arguments
 }
 
-fn variables(name: &str) -> Option<String> {
+fn lookup(name: &str) -> Option<String> {
     let value = match name {
         "KEY" => "hunter2",
         "AIPERF_API_KEY" => "of-environment",
@@ -32,7 +33,7 @@ fn variables(name: &str) -> Option<String> {
 
 fn parsed(text: &str, flags: &str) -> Result<RunConfig, CliError> {
     let file = in_file(text);
-    match parse_with(arguments(flags, file.path()), Environment::new(&variables))? {
+    match parse_with(arguments(flags, file.path()), Environment::new(&lookup))? {
         Parsed::Profile(benchmark) => Ok(benchmark.config),
         other => panic!("{other:?}"),
     }
@@ -42,7 +43,7 @@ fn parsed(text: &str, flags: &str) -> Result<RunConfig, CliError> {
 fn added(text: &str) -> Result<Vec<String>, String> {
     let command = crate::cli::command();
     let profile = command.find_subcommand("profile").unwrap();
-    let settings = settings(text, profile, Environment::new(&variables))?;
+    let settings = settings(text, profile, Environment::new(&lookup))?;
     Ok(settings.into_iter().flat_map(|setting| setting.arguments).collect())
 }
 
@@ -166,7 +167,7 @@ fn a_file_that_cannot_be_read_is_named() {
         (large.path(), "larger than 1 MiB"),
         (directory.path(), "not a regular file"),
     ] {
-        let error = parse_with(arguments("", path), Environment::new(&variables)).unwrap_err();
+        let error = parse_with(arguments("", path), Environment::new(&lookup)).unwrap_err();
         let error = error.to_string();
         assert!(error.contains(part) && error.contains("--config"), "{error}");
     }
@@ -174,7 +175,7 @@ fn a_file_that_cannot_be_read_is_named() {
 
 fn shown(arguments: &[&str]) -> String {
     let arguments = ["aiperf", "config"].iter().chain(arguments).map(OsString::from);
-    match parse_with(arguments, Environment::new(&variables)).unwrap() {
+    match parse_with(arguments, Environment::new(&lookup)).unwrap() {
         Parsed::Show(text) => text,
         other => panic!("{other:?}"),
     }
@@ -248,11 +249,38 @@ fn a_file_is_checked_without_a_run() {
     let part = part.path().to_str().unwrap();
     assert_eq!(shown(&["validate", part, "--model", "m"]), format!("{part}: valid\n"));
     let arguments = ["aiperf", "config", "check", part].map(OsString::from);
-    let error = parse_with(arguments, Environment::new(&variables)).unwrap_err();
+    let error = parse_with(arguments, Environment::new(&lookup)).unwrap_err();
     assert!(error.to_string().contains("--model"), "{error}");
 }
 
 proptest! {
+    #[test]
+    fn any_file_of_aiperf_is_read(
+        names in proptest::collection::vec("[a-c]{1,2}", 1..4),
+        templates in proptest::collection::vec(
+            "(\\{\\{ ?|\\}\\}|\\{%|%\\}|[a-c]{1,2}| \\* |//|\\| ?int|[0-9]{1,2}| |\\$\\{KEY\\}){1,8}", 1..5,
+        ),
+        is_older: bool,
+    ) {
+        let variables: serde_json::Map<_, _> =
+            names.iter().zip(&templates).map(|(name, text)| (name.clone(), serde_json::json!(text))).collect();
+        let of = |at: usize| &templates[at % templates.len()];
+        let benchmark = serde_json::json!({
+            "model": of(0), "dataset": {"type": "synthetic", "isl": of(1), "osl": of(2)},
+            "phases": {"type": "concurrency", "concurrency": of(3), "requests": 4},
+        });
+        let sweep = serde_json::json!({"parameters": {(format!("variables.{}", names[0])): [1, of(1)]}});
+        let mut file = serde_json::json!({"variables": variables, "sweep": sweep});
+        match benchmark {
+            serde_json::Value::Object(members) if is_older => file.as_object_mut().unwrap().extend(members),
+            benchmark => file["benchmark"] = benchmark,
+        }
+        match added(&file.to_string()) {
+            Ok(flags) => prop_assert!(flags.iter().any(|flag| flag.starts_with("--variant")), "{flags:?}"),
+            Err(why) => prop_assert!(!why.is_empty() && why.len() < 1000, "{why}"),
+        }
+    }
+
     #[test]
     fn any_file_is_read(text in "([a-z-]{1,12}: ?[\\[\\]{}a-z0-9:,$ -]{0,12}\n? ?){0,5}") {
         let _ = added(&text);

@@ -65,7 +65,13 @@ pub(super) fn named<'a>(
     })
 }
 
-/// Returns a value as settings with a name have it: one with a comma is a JSON string.
+/// Returns a value as settings with a name have it: one with a comma, or that stands for no value, is a JSON
+/// string.
 pub(crate) fn quoted(text: &str) -> String {
-    if text.contains(',') { serde_json::Value::from(text).to_string() } else { text.to_owned() }
+    let is_nothing = ["none", "null"].contains(&text.to_ascii_lowercase().as_str());
+    if is_nothing || text.contains(',') {
+        serde_json::Value::from(text).to_string()
+    } else {
+        text.to_owned()
+    }
 }

@@ -5,13 +5,16 @@
 //! then looked up by its path among the settings. What is not one of them is rejected, so that no setting
 //! is lost.
 
+mod cells;
 mod phases;
 mod sweep;
+mod templates;
 mod values;
 
 use self::phases::{Phase, is_list, phases_in_order, share, typed};
-use self::values::{has_template, json, members, name_of, pairs, records, seconds, snake};
-pub(crate) use self::values::{is_off, scalar};
+use self::templates::Renderer;
+pub(crate) use self::values::{coerced, is_off, scalar};
+use self::values::{json, members, name_of, pairs, records, seconds, snake, snake_name};
 
 use serde_norway::{Mapping, Value};
 
@@ -32,9 +35,68 @@ pub(crate) struct Mapped {
     pub(crate) value: Value,
 }
 
-/// Maps a file with the key `benchmark`, in whose values variables are replaced already.
-pub(crate) fn mapped(document: Value) -> Result<Vec<Mapped>, String> {
-    let mut document = snake(document)?;
+/// Settings of `benchmark` that older files have at their top.
+const AT_TOP: [&str; 15] = [
+    "accuracy",
+    "artifacts",
+    "dataset",
+    "datasets",
+    "endpoint",
+    "gpu_telemetry",
+    "logging",
+    "metrics",
+    "model",
+    "models",
+    "phases",
+    "runtime",
+    "server_metrics",
+    "slos",
+    "tokenizer",
+];
+
+/// Settings at the top that only AIPerf's files have, older ones or not.
+pub(crate) const OF_AIPERF: [&str; 8] =
+    ["artifacts", "benchmark", "dataset", "datasets", "models", "phases", "schema_version", "slos"];
+
+/// Returns whether a file has AIPerf's schema.
+pub(crate) fn is_of_aiperf(document: &Mapping) -> bool {
+    let is_telling = |key: &str| OF_AIPERF.contains(&snake_name(key).as_str());
+    document.keys().filter_map(Value::as_str).any(is_telling)
+}
+
+/// Maps a file with AIPerf's schema, in whose values variables of the environment are replaced already.
+pub(crate) fn mapped(document: Mapping) -> Result<Vec<Mapped>, String> {
+    let mut document = enveloped(document)?;
+    let cells = cells::taken(&mut document)?;
+    let mut renderer = Renderer::default();
+    let mut file = read(renderer.document(document.clone())?)?;
+    if let Some(cells) = cells {
+        cells::added(&mut file, &document, cells, &mut renderer)?;
+    }
+    Ok(file.found)
+}
+
+/// Brings the settings that older files have at their top into `benchmark`, unless it has them.
+fn enveloped(mut document: Mapping) -> Result<Mapping, String> {
+    let is_inside =
+        |key: &Value| key.as_str().is_some_and(|key| AT_TOP.contains(&&*snake_name(key)));
+    let (inside, rest): (Mapping, Mapping) =
+        document.into_iter().partition(|(key, _)| is_inside(key));
+    document = rest;
+    if inside.is_empty() {
+        return Ok(document);
+    }
+    let mut benchmark = members(document.remove("benchmark"), "benchmark")?;
+    for (key, value) in inside {
+        benchmark.entry(key).or_insert(value);
+    }
+    document.insert("benchmark".into(), Value::Mapping(benchmark));
+    Ok(document)
+}
+
+/// Reads a file without templates.
+fn read(document: Mapping) -> Result<File, String> {
+    let mut document = snake(Value::Mapping(document))?;
     let benchmark = document.remove("benchmark");
     let sweep = document.remove("sweep");
     let plot = document.remove("plot");
@@ -49,7 +111,7 @@ pub(crate) fn mapped(document: Value) -> Result<Vec<Mapped>, String> {
     }
     file.plot(plot.as_ref())?;
     file.drop_ramps();
-    Ok(file.found)
+    Ok(file)
 }
 
 /// What was read of a file.
@@ -300,10 +362,6 @@ impl File {
     }
 
     fn apply(&mut self, path: &str, rule: Rule, value: Value) -> Result<(), String> {
-        // AIPerf leaves the template of a request's body to the run, as aiperf does.
-        if path != "endpoint.extra" && has_template(&value) {
-            return Err(format!("{path}: templates are not supported; write the values"));
-        }
         let (flag, read) = match rule {
             Flag(flag) => (flag, Ok(value)),
             Json(flag) => (flag, json(value).ok_or("a number, or numbers by name")),

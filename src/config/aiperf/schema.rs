@@ -131,7 +131,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("schema_version", Only(&["2.0"])),
     row("random_seed", Flag("random-seed")),
     row("no_sweep_table", Flag("no-sweep-table")),
-    row("variables", Refused("templates are not supported; write the values")),
     row("multi_run.num_runs", Flag("num-profile-runs")),
     row("multi_run.cooldown_seconds", Flag("profile-run-cooldown-seconds")),
     row("multi_run.confidence_level", Flag("confidence-level")),

@@ -7,7 +7,7 @@ use crate::config::Environment;
 use crate::config::aiperf::{self, flags::refusal};
 
 /// The flags of a file in alphabetical order.
-fn flags(text: &str) -> Result<Vec<String>, String> {
+pub(super) fn flags(text: &str) -> Result<Vec<String>, String> {
     let command = crate::cli::command();
     let profile = command.find_subcommand("profile").unwrap();
     let lookup = |name: &str| (name == "RATE").then(|| "4".to_owned());
@@ -17,7 +17,7 @@ fn flags(text: &str) -> Result<Vec<String>, String> {
     Ok(flags)
 }
 
-const FILE: &str = r#"
+pub(super) const FILE: &str = r#"
 schemaVersion: "2.0"
 randomSeed: 7
 multiRun: {numRuns: 3, cooldownSeconds: 1.5}
@@ -144,7 +144,7 @@ fn each_setting_is_a_flag() {
 }
 
 /// The flags of a benchmark, apart from those that all have here.
-fn flags_for(benchmark: &str, rest: &str) -> Result<Vec<String>, String> {
+pub(super) fn flags_for(benchmark: &str, rest: &str) -> Result<Vec<String>, String> {
     flags(&format!("{rest}\nbenchmark:\n  model: m\n{benchmark}\n")).map(|mut flags| {
         flags.retain(|flag| flag != "--model=m");
         flags
@@ -319,7 +319,11 @@ fn what_is_not_supported_is_named() {
         ("  dataset: {records: 5}", "dataset.records: expected a list of requests"),
         ("  dataset: {type: public, dataset: sharegpt, x: 1}", "dataset.x"),
         ("  dataset: {isl: 1, prompts: {isl: 1}}", "dataset.isl and dataset.prompts.isl"),
-        ("  dataset: {entries: '{{ n * 2 }}'}", "dataset.entries: templates are not supported"),
+        (
+            "  dataset: {entries: '{{ n * 2 }}'}",
+            "dataset.entries: n is not set; add it to variables",
+        ),
+        ("  dataset: {entries: '{{ 1'}", "dataset.entries: line 1: syntax error"),
         ("  datasets: [{name: a}, {name: b}]", "several datasets need phases"),
         ("  phases: [{type: poisson}, {type: poisson}]", "needs a name"),
         ("  phases: [{name: a, x: 1}, {name: b}]", "does not support profiling.x"),
@@ -459,8 +463,8 @@ fn scenarios_with_mixtures_have_pairs_throughout() {
     let flags = flags_for(benchmark, sweep).unwrap();
     for expected in [
         "--seq-dist=8|1,4|0:1",
-        "--variant=a: seq-dist=20~10,4|0:1",
-        "--variant=b: seq-dist=8|1,6|0:1, request-rate=5",
+        "--variant=a: seq-dist=\"20~10,4|0:1\"",
+        "--variant=b: seq-dist=\"8|1,6|0:1\", request-rate=5",
     ] {
         assert!(flags.iter().any(|flag| flag == expected), "{expected}: {flags:?}");
     }

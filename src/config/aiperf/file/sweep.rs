@@ -3,8 +3,8 @@
 use serde_norway::{Mapping, Value};
 
 use super::phases::phases_in;
-use super::values::{members, name_of, scalar};
-use super::{File, Mapped};
+use super::values::{members, name_of, scalar, snake};
+use super::{File, Mapped, cells};
 use crate::config::aiperf::schema::{self, Rule::Flag};
 
 /// Names that stand for those of the profiling phase in the parameters of a sweep.
@@ -83,7 +83,7 @@ impl File {
     }
 
     /// Returns the path of the setting that a parameter of a sweep names.
-    fn parameter(&self, path: &str) -> String {
+    pub(super) fn parameter(&self, path: &str) -> String {
         let path = path.strip_prefix("phases.").unwrap_or(path);
         let mut parts: Vec<&str> = path.split('.').collect();
         if parts.first() == Some(&"datasets") && parts.len() > 2 {
@@ -101,16 +101,22 @@ impl File {
     /// Returns a run of `sweep.runs` as a value of `--variant`.
     fn scenario(&self, index: u64, run: Value) -> Result<String, String> {
         let mut run = members(Some(run), "sweep.runs")?;
-        let label = match run.remove("name") {
-            Some(label) => scalar(&label).ok_or("sweep.runs: the name must be a text")?,
-            None => format!("scenario_{index}"),
-        };
+        let name = cells::name_of_run(index, &mut run)?;
         let benchmark = run.remove("benchmark");
-        if let Some((key, _)) = run.into_iter().next() {
-            let key = name_of(&key)?;
-            return Err(format!("aiperf does not support sweep.runs.{key} of AIPerf's files"));
-        }
-        let mut benchmark = members(benchmark, "sweep.runs.benchmark")?;
+        cells::only_known(&run)?;
+        let found = self.overridden(benchmark.unwrap_or_default())?;
+        let is_new = |mapped: &&Mapped| {
+            let is_same = |own: &Mapped| own.flag == mapped.flag && own.value == mapped.value;
+            !self.found.iter().any(is_same)
+        };
+        let settings: Result<Vec<String>, String> =
+            found.iter().filter(is_new).map(cells::setting).collect();
+        Ok(format!("{name}: {}", settings?.join(", ")))
+    }
+
+    /// Returns the flags of settings that override those of the file.
+    pub(super) fn overridden(&self, benchmark: Value) -> Result<Vec<Mapped>, String> {
+        let mut benchmark = snake(benchmark)?;
         // The phases of a scenario have the type of the file's unless they say another.
         for phase in phases_in(&mut benchmark) {
             if !phase.contains_key("type") {
@@ -121,18 +127,6 @@ impl File {
         for (key, value) in file.normalize(benchmark)? {
             file.add(&name_of(&key)?, value)?;
         }
-        let setting = |mapped: &Mapped| {
-            let value = scalar(&mapped.value).ok_or_else(|| {
-                format!("sweep.runs: {} must be a single value in a scenario", mapped.path)
-            })?;
-            Ok(format!("{}={value}", mapped.flag))
-        };
-        let is_new = |mapped: &&Mapped| {
-            let is_same = |own: &Mapped| own.flag == mapped.flag && own.value == mapped.value;
-            !self.found.iter().any(is_same)
-        };
-        let settings: Result<Vec<String>, String> =
-            file.found.iter().filter(is_new).map(setting).collect();
-        Ok(format!("{label}: {}", settings?.join(", ")))
+        Ok(file.found)
     }
 }

@@ -31,6 +31,24 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
+/// Returns what AIPerf reads in a text that replaces a variable or a template: true, false, a number, or the
+/// text itself. A number that would be written in another way stays a text, such as 007.
+pub(crate) fn coerced(text: String) -> Value {
+    let digits = text.strip_prefix('-').unwrap_or(&text);
+    let is_plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.')
+        && (digits == "0" || digits.starts_with("0.") || !digits.starts_with('0'));
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ if !is_plain => Value::String(text),
+        _ => match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(whole), _) => whole.into(),
+            (_, Ok(number)) if text.contains('.') => number.into(),
+            _ => Value::String(text),
+        },
+    }
+}
+
 /// Brings the names of settings into snake case. What users name themselves stays: headers, bodies,
 /// objectives, and the parameters of sweeps.
 pub(super) fn snake(value: Value) -> Result<Mapping, String> {
@@ -61,7 +79,7 @@ pub(super) fn snake(value: Value) -> Result<Mapping, String> {
 }
 
 /// Returns `rate_ramp` for `rateRamp`.
-fn snake_name(name: &str) -> String {
+pub(super) fn snake_name(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 4);
     for c in name.chars() {
         if c.is_ascii_uppercase() && !text.is_empty() && !text.ends_with(['_', '.']) {
@@ -76,16 +94,6 @@ fn snake_name(name: &str) -> String {
 pub(crate) fn is_off(value: &Value) -> bool {
     let off = Value::Bool(false);
     *value == off || value.get("enabled") == Some(&off)
-}
-
-/// Returns whether a text in `value` is a template.
-pub(super) fn has_template(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains("{{") || text.contains("{%"),
-        Value::Sequence(items) => items.iter().any(has_template),
-        Value::Mapping(members) => members.values().any(has_template),
-        _ => false,
-    }
 }
 
 /// Returns a time, or a list of times, in seconds. The time of a ramp may be its only member.
