@@ -49,6 +49,9 @@ fn each_template_describes_runs_that_send_requests() {
     );
     let hub = format!("http://{}", hub.start());
     for name in names {
+        fs::write(here.join("as-it-is.yaml"), printed(here, &["config", "init", "-t", &name]))
+            .unwrap();
+        printed(here, &["config", "check", "as-it-is.yaml"]);
         let file = format!("{name}.yaml");
         let url = "http://localhost:9";
         let init = ["config", "init", "-t", &name, "-m", "mock-model", "-u", url, "-o", &file];

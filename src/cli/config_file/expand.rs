@@ -1,6 +1,7 @@
 //! `aiperf config expand`: the runs of a configuration file, with all that it resolves to.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -121,10 +122,11 @@ fn listed(runs: &Runs, all: usize) -> Result<String, serde_norway::Error> {
     };
     let mut text = format!("Sweep type: {} ({shown})\n\n", runs.sweep_type);
     for Run { index, dir_name, label, benchmark, .. } in &runs.variations {
-        text.push_str(&format!("[{index}] dir={dir_name}  label={label}\n"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "[{index}] dir={dir_name}  label={label}");
         if let Some(benchmark) = benchmark {
             for line in serde_norway::to_string(benchmark)?.lines() {
-                text.push_str(&format!("    {line}\n"));
+                let _ = writeln!(text, "    {line}");
             }
             text.push('\n');
         }

@@ -137,11 +137,12 @@ pub(super) fn list(
         if template.category != category {
             let gap = if text.is_empty() { "" } else { "\n" };
             category = template.category;
-            text.push_str(&format!("{gap}{category}:\n"));
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{gap}{category}:");
         }
-        text.push_str(&format!("  {name:width$}  {}\n", template.says()));
+        let _ = writeln!(text, "  {name:width$}  {}", template.says());
         if verbose {
-            text.push_str(&format!("  {:width$}  {difficulty}: {tags}\n", ""));
+            let _ = writeln!(text, "  {:width$}  {difficulty}: {tags}", "");
         }
     }
     if listed.is_empty() {

@@ -331,17 +331,14 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
                 measured(row, Some(baseline)),
                 percent(*threshold),
             );
-            Some(match curve::degraded(&points, *threshold) {
-                Some((load, value)) => format!(
-                    "{} {statistic} {beyond} from concurrency {load} on: it is {} there.",
-                    Term::for_metric(row).name,
-                    measured(row, Some(value)),
-                ),
-                None => {
-                    let name = Term::for_metric(row).name;
-                    format!("{name} {statistic} at no concurrency {beyond}.")
-                }
-            })
+            let name = Term::for_metric(row).name;
+            Some(curve::degraded(&points, *threshold).map_or_else(
+                || format!("{name} {statistic} at no concurrency {beyond}."),
+                |(load, value)| {
+                    let value = measured(row, Some(value));
+                    format!("{name} {statistic} {beyond} from concurrency {load} on: it is {value} there.")
+                },
+            ))
         }
         Evaluation::Prefill => {
             let points = curve::points(results, 0, tag::TIME_TO_FIRST_TOKEN, "avg");

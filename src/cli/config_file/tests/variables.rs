@@ -55,10 +55,10 @@ fn variables_that_cannot_be_resolved_are_named() {
         assert!(error.contains(why), "{variables}: {error}");
     }
     // Each step doubles: the values of all together are limited.
-    let mut file = format!("variables:\n  v0: {}\n", "x".repeat(1 << 16));
-    for step in 1..12 {
-        file += &format!("  v{step}: '{{{{ v{} ~ v{} }}}}'\n", step - 1, step - 1);
-    }
+    let first = format!("variables:\n  v0: {}\n", "x".repeat(1 << 16));
+    let steps =
+        (1..12).map(|step| format!("  v{step}: '{{{{ v{} ~ v{} }}}}'\n", step - 1, step - 1));
+    let file: String = std::iter::once(first).chain(steps).collect();
     assert_eq!(
         flags_for("", &file).unwrap_err(),
         "variables.v6: the values of variables exceed 4 MiB"

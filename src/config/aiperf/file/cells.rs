@@ -98,14 +98,14 @@ fn named(values: &[(String, &Value)]) -> Result<String, String> {
 
 /// Returns the cells of a grid, the last parameter varying fastest, or of lists in step.
 fn combined(parameters: &Mapping, in_step: bool) -> Result<Vec<Cell>, String> {
-    let axis = |(key, values): (&Value, &Value)| {
+    let list = |(key, values): (&Value, &Value)| {
         let path = name_of(key)?;
         match values {
             Value::Sequence(values) if !values.is_empty() => Ok((path, values.clone())),
             _ => Err(format!("sweep.parameters.{path}: expected a list of values")),
         }
     };
-    let mut axes = parameters.iter().map(axis).collect::<Result<Vec<_>, String>>()?;
+    let mut axes = parameters.iter().map(list).collect::<Result<Vec<_>, String>>()?;
     axes.sort_by(|(path, _), (other, _)| path.cmp(other));
     let lengths = axes.iter().map(|(_, values)| values.len());
     let count = if in_step {
