@@ -371,7 +371,7 @@ fn suite(comparison: &Comparison) -> Suite {
                 Finding::Improvement
                 | Finding::WithinGate
                 | Finding::NoDifference
-                | Finding::NotShown => CaseOutcome::Passed(found()),
+                | Finding::Undecided => CaseOutcome::Passed(found()),
             },
         }
     };

@@ -47,6 +47,27 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
+fn scenarios_have_their_names_in_the_order_of_the_command_line() {
+    let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
+    let scenarios =
+        ["--variant", "talk: concurrency=2, isl=40", "--variant", "chat: concurrency=1, isl=8"];
+    let flags = [&scenarios[..], &["--osl", "4", "--request-count", "6"]].concat();
+    let run = profile(&server.url(), &flags).succeeded();
+    let shown = run.stdout();
+    let heading = shown.lines().find(|line| line.contains("scenario")).unwrap();
+    let [name, load] = ["scenario", "concurrency"].map(|column| heading.find(column).unwrap());
+    assert!(name < load, "{shown}");
+    let file =
+        fs::read_to_string(run.directory.path().join("sweep_aggregate/sweep_cells.csv")).unwrap();
+    let first = |line: &str| line.split(',').take(2).map(str::to_owned).collect::<Vec<_>>();
+    let cells: Vec<_> = file.lines().map(first).collect();
+    assert_eq!(cells, [["scenario", "concurrency"], ["talk", "2"], ["chat", "1"]]);
+    let row =
+        |name: &str| shown.lines().position(|line| line.contains(&format!(" {name} "))).unwrap();
+    assert!(row("talk") < row("chat"), "{shown}");
+}
+
+#[test]
 fn a_grid_has_a_run_for_each_cell_and_can_be_reported_again() {
     let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
     let directory = tempfile::tempdir().unwrap();

@@ -427,11 +427,19 @@ impl Results {
         results
     }
 
-    /// Returns the cells by the values of their settings, not in the order of their runs.
+    /// Returns the cells by the values of their settings, not in the order of their runs; scenarios as they
+    /// are listed.
     pub fn in_order(&self) -> Vec<&Cell> {
         let mut cells: Vec<&Cell> = self.cells.iter().collect();
-        cells.sort_by(|a, b| by_values(a, b));
+        if !self.has_scenarios() {
+            cells.sort_by(|a, b| by_values(a, b));
+        }
         cells
+    }
+
+    /// Returns whether the user has named the cells.
+    pub fn has_scenarios(&self) -> bool {
+        self.cells.iter().any(|cell| self.sweep.scenario(&cell.variation).is_some())
     }
 
     /// Returns the cells on the Pareto front by the values of their settings.

@@ -78,7 +78,10 @@ fn terms(model: &Model) -> String {
     let may_be_none = |at: usize| terms.get(at).is_some_and(|term| term.low <= 0.0);
     match model.curve {
         ServiceCurve::Scalability(_) if may_be_none(1) && may_be_none(2) => {
-            format!("{} ms, which is not shown to depend on the requests in flight", column(0, 2))
+            format!(
+                "{} ms, which does not measurably depend on the requests in flight",
+                column(0, 2)
+            )
         }
         ServiceCurve::Scalability(_) => format!(
             "{} ms for a request alone, contention {}, coherency {}",
@@ -151,7 +154,7 @@ pub fn render_prediction(
         ""
     };
     let met = objectives.iter().map(|filter| {
-        let verb = if prediction.meets(filter) { "is met" } else { "is not shown to be met" };
+        let verb = if prediction.meets(filter) { "is met" } else { "is undecided" };
         format!("{} {verb}.\n", required(filter))
     });
     let met = met.collect::<Vec<_>>().concat();

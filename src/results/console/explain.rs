@@ -97,10 +97,10 @@ pub fn causes(report: &RunReport, requests: &[Request]) -> Vec<String> {
 #[must_use]
 pub fn explained(report: &RunReport, requests: &[Request], slow: &[Slow], style: Style) -> String {
     let width = style.width.into();
-    let mut text = if failed::has_failed(report) {
-        failed::render(report, style).fitted(LINES)
+    let (mut text, stated) = if failed::has_failed(report) {
+        (failed::render(report, style).fitted(LINES), &failed::STATED[..])
     } else {
-        headline::header(report, style)
+        (headline::header(report, style), &[][..])
     };
     text.push('\n');
     let lines = causes(report, requests).into_iter().chain(largest_part(report));
@@ -109,7 +109,7 @@ pub fn explained(report: &RunReport, requests: &[Request], slow: &[Slow], style:
         text.push('\n');
     }
     text.push('\n');
-    text.push_str(&run::details(report, style));
+    text.push_str(&run::details(report, stated, style));
     if !slow.is_empty() {
         text.push_str(&slowest(report, slow, style));
         text.push('\n');

@@ -40,7 +40,7 @@ pub fn render_file(report: &RunReport) -> String {
         text.push_str(&table::errors(report.failures(), style));
         text.push('\n');
     }
-    text + &details(report, style)
+    text + &details(report, &[], style)
 }
 
 /// Renders what the terminal shows of a run: one screen, or all tables if they were asked for.
@@ -100,10 +100,10 @@ fn all(report: &RunReport, style: Style) -> String {
 }
 
 /// Renders the whole text of what is told of a run in a line each: verdicts with their reasons, the
-/// early end, warnings.
+/// early end, warnings but those with the names `stated`.
 #[must_use]
-pub(crate) fn details(report: &RunReport, style: Style) -> String {
-    let mut text = warnings(report, style);
+pub(crate) fn details(report: &RunReport, stated: &[&str], style: Style) -> String {
+    let mut text = warnings(report, stated, style);
     if let Some(early) = &report.outcome.ended_early {
         // Writing to a string does not fail.
         let _ = writeln!(text, "Early end: {early}\n");
@@ -145,13 +145,11 @@ fn missing(report: &RunReport) -> impl Iterator<Item = String> {
     [steady, breakdown].into_iter().flatten()
 }
 
-/// Renders each warning in a box, but those that the block of a failed run states.
-fn warnings(report: &RunReport, style: Style) -> String {
-    let is_stated =
-        |warning: &Warning| failed::has_failed(report) && failed::STATED.contains(&warning.name);
+/// Renders each warning in a box, but those with the names `stated`.
+fn warnings(report: &RunReport, stated: &[&str], style: Style) -> String {
     let boxed = |warning: Warning| panel::render(warning.title, &warning.text(), style) + "\n";
     let warnings = Warning::all_from_report(report).into_iter();
-    warnings.filter(|warning| !is_stated(warning)).map(boxed).collect()
+    warnings.filter(|warning| !stated.contains(&warning.name)).map(boxed).collect()
 }
 
 /// Renders the errors besides the most frequent one in a line each.

@@ -40,8 +40,8 @@ pub const WORDS: &[(&[&str], &str)] = &[
     ),
     (
         &["Gates", "Held", "Not held", "Undecided", "Limit", "Margin"],
-        "A gate is a limit that the run must hold (`--gate`). It is undecided if the run is too short to \
-         tell; `aiperf explain gate` has the syntax.",
+        "A gate is a limit that the run must hold (`--gate`), undecided if the run is too short to tell: \
+         `aiperf explain gate` has the syntax.",
     ),
     (
         &["Conditions", "Met", "missed"],
@@ -49,17 +49,9 @@ pub const WORDS: &[(&[&str], &str)] = &[
          requests are needed.",
     ),
     (
-        &[
-            "Finding",
-            "cannot tell",
-            "no difference",
-            "regression",
-            "improvement",
-            "within gate",
-            "not shown",
-        ],
+        &["Finding", "cannot tell", "no difference", "regression", "improvement", "within gate"],
         "What a comparison concludes of a metric. `cannot tell`: there are too few requests, or the runs are \
-         not comparable. `not shown`: the interval contains both no difference and one that matters.",
+         not comparable. `undecided`: the interval contains both no difference and one that matters.",
     ),
     (
         &["BASE", "NEW", "Difference"],

@@ -151,7 +151,7 @@ impl Comparison {
         let names: Vec<String> =
             sweep.parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
         let scenario = |cell: &'_ sweep::Cell| sweep.scenario(&cell.variation).map(str::to_owned);
-        let has_scenarios = results.cells.iter().any(|cell| scenario(cell).is_some());
+        let has_scenarios = results.has_scenarios();
         // A scenario differs in more than its load.
         let along = sweep.load_parameter().filter(|_| !has_scenarios);
         let has_conditions = !sweep.filters.is_empty();
@@ -169,16 +169,12 @@ impl Comparison {
                 Some(at) if !line.is_empty() => values.get(at).map(plain),
                 _ => None,
             };
-            let mut row = CellRow::of_sweep(results, cell);
-            if has_scenarios {
-                row.settings.insert(0, tables::Cell::text(name.clone()));
-            }
             let label = name.clone().or(label);
             Cell {
                 label: label.unwrap_or_else(|| sweep.values_of(variation)),
                 place: along.and_then(|at| values.get(at)).and_then(Value::as_f64),
                 line: line.join(", "),
-                row,
+                row: CellRow::of_sweep(results, cell),
                 error: cell.error().map(str::to_owned),
                 ..Cell::from_trials(
                     name.unwrap_or_else(|| sweep.described(variation)),
@@ -187,9 +183,7 @@ impl Comparison {
                 )
             }
         };
-        let in_order =
-            if has_scenarios { results.cells.iter().collect() } else { results.in_order() };
-        let cells: Vec<Cell> = in_order.into_iter().map(cell).collect();
+        let cells: Vec<Cell> = results.in_order().into_iter().map(cell).collect();
         let (mut facts, model, of_requests) = answer::about(&cells);
         if has_conditions {
             facts.insert(0, ("Objectives", crate::console::runs::conditions(results)));

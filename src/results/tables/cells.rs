@@ -254,15 +254,19 @@ pub fn times(results: &Results) -> Option<Table> {
     })
 }
 
-/// Returns the columns of the settings that are varied.
+/// Returns the columns of the name of a scenario, if they have some, and of the settings that are varied.
 fn settings(results: &Results) -> Vec<Column> {
+    let name = results.has_scenarios().then(|| "scenario".to_owned());
     let names = results.sweep.parameters.iter().map(|it| it.name.replace('_', " "));
-    names.map(Column::label).collect()
+    name.into_iter().chain(names).map(Column::label).collect()
 }
 
 /// Returns their values in a cell.
 fn settings_of(results: &Results, cell: &sweep::Cell) -> Vec<Cell> {
+    let scenario = results.sweep.scenario(&cell.variation).map(str::to_owned);
+    let name = results.has_scenarios().then(|| Cell::text(scenario));
     let value = |path: &str| cell.variation.values.get(path).cloned();
     let parameters = results.sweep.parameters.iter();
-    parameters.map(|it| value(&it.path).map_or(Cell::Absent, Cell::Setting)).collect()
+    let values = parameters.map(|it| value(&it.path).map_or(Cell::Absent, Cell::Setting));
+    name.into_iter().chain(values).collect()
 }

@@ -107,7 +107,7 @@ fn part_cells(row: &PartRow) -> [Cell; 7] {
         None => "not tested",
         Some([low, _]) if low > 0.0 => "longer",
         Some([_, high]) if high < 0.0 => "shorter",
-        Some(_) => Finding::NotShown.as_str(),
+        Some(_) => Finding::Undecided.as_str(),
     };
     let header = |metric: &str| format!("{metric}: {} (ms)", row.stage.title());
     let short = header(Registry::row(row.metric).map_or("", |metric| metric.short_header));
@@ -307,7 +307,7 @@ pub(crate) fn conclusion(cells: &[Comparison]) -> String {
             "" => "Cannot tell: the runs have none of the metrics.".to_owned(),
             rows => format!("Cannot tell: {rows}."),
         },
-        Some(Conclusion::NoRegression) => match names(Finding::NotShown).as_str() {
+        Some(Conclusion::NoRegression) => match names(Finding::Undecided).as_str() {
             "" => "No regression.".to_owned(),
             rows => format!("No regression was found. Not shown to be without one: {rows}."),
         },

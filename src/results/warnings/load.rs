@@ -181,9 +181,10 @@ fn errors(report: &RunReport, is_it: fn(&ErrorCount) -> bool) -> u64 {
 
 fn incomplete(reason: &str) -> Found {
     let reason = printable(reason);
+    let reason = reason.trim_end_matches('.');
     let found = Found::new(
-        reason.trim_end_matches('.'),
-        [reason.clone(), "The statistics cover only the requests that completed.".to_owned()],
+        reason,
+        [format!("{reason}."), "The statistics cover only the requests that completed.".to_owned()],
         ["Let the run complete, or configure fewer requests or a shorter duration."],
     );
     Found { may_quote: true, ..found }

@@ -84,7 +84,7 @@ impl CacheDifference {
             Finding::Regression => self.new_is_warmer,
             Finding::Improvement => !self.new_is_warmer,
             Finding::CannotTell => true,
-            Finding::WithinGate | Finding::NoDifference | Finding::NotShown => false,
+            Finding::WithinGate | Finding::NoDifference | Finding::Undecided => false,
         };
         if row.metric != tag::REQUEST_ERROR_RATE && !stands {
             row.finding = Finding::CannotTell;

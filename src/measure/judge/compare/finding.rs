@@ -28,7 +28,7 @@ pub enum Finding {
     /// Neither worse nor better than is tolerated.
     NoDifference,
     /// None of these is shown, and there is no gate.
-    NotShown,
+    Undecided,
     /// There is not enough data.
     CannotTell,
 }
@@ -42,14 +42,14 @@ impl Finding {
             Self::Improvement => "improvement",
             Self::WithinGate => "within gate",
             Self::NoDifference => "no difference",
-            Self::NotShown => "not shown",
+            Self::Undecided => "undecided",
             Self::CannotTell => "cannot tell",
         }
     }
 
     /// Returns whether more data could not change it, apart from chance.
     pub(in crate::judge) const fn is_told(self) -> bool {
-        !matches!(self, Self::NotShown | Self::CannotTell)
+        !matches!(self, Self::Undecided | Self::CannotTell)
     }
 }
 
@@ -190,7 +190,7 @@ impl Measure {
                 let within = (worse - shift).min(better + shift);
                 let beyond = if shift.abs() > found { shift.abs() } else { 0.0 };
                 let needed = estimate.needed(interval, within.max(beyond), level);
-                Found { finding: Finding::NotShown, needed, note: None }
+                Found { finding: Finding::Undecided, needed, note: None }
             };
         };
         if is_better {

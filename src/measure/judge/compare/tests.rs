@@ -325,10 +325,10 @@ fn a_difference_within_the_tolerance_is_none() {
     assert_eq!(finding(101.0, 0.3).0, Finding::Regression);
     assert_eq!(finding(99.0, 0.3).0, Finding::Improvement);
     let (found, needed, outcome) = finding(100.0, 0.4);
-    assert_eq!((found, outcome), (Finding::NotShown, Conclusion::NoRegression));
+    assert_eq!((found, outcome), (Finding::Undecided, Conclusion::NoRegression));
     assert!(matches!(needed, Some(Needed::Requests(401..))), "{needed:?}");
     // Beyond the tolerance, but not by much.
-    assert_eq!(finding(101.9, 2.0).0, Finding::NotShown);
+    assert_eq!(finding(101.9, 2.0).0, Finding::Undecided);
 }
 
 #[test]

@@ -13,9 +13,11 @@ use crate::tables::cells::{COMPARED, CellRow, Figure};
 const ENDS: [&str; 3] = ["", "_ci_low", "_ci_high"];
 
 /// Writes the file: always the same columns, in which a cell leaves empty what it does not have. Cells
-/// are sorted by their settings.
+/// are sorted by their settings, and scenarios have their names.
 pub(super) fn write(out: &mut dyn io::Write, results: &Results) -> io::Result<()> {
+    let name = results.has_scenarios().then(|| "scenario".to_owned());
     let settings = results.sweep.parameters.iter().map(|parameter| parameter.name.clone());
+    let settings = name.into_iter().chain(settings);
     let names = COMPARED.iter().filter(|it| !it.is_steady).flat_map(|it| {
         let average = it.statistic == "avg";
         let statistic = if average { String::new() } else { format!("_{}", it.statistic) };
@@ -29,6 +31,7 @@ pub(super) fn write(out: &mut dyn io::Write, results: &Results) -> io::Result<()
         let row = CellRow::of_sweep(results, cell);
         let setting = |cell: &tables::Cell| match cell {
             tables::Cell::Setting(value) => plain(value),
+            tables::Cell::Text(name) => name.clone(),
             _ => String::new(),
         };
         let figures = row.figures.iter().zip(&COMPARED).filter(|(_, it)| !it.is_steady);

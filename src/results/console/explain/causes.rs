@@ -187,7 +187,7 @@ fn configured_rate(report: &RunReport) -> Option<String> {
     report.outcome.load.requested_rate.map(|rate| {
         format!(
             "The configured load limits the throughput: {rate:.1} requests/s were to be sent, and the \
-             server is not shown to be slower."
+             server was not measurably slower."
         )
     })
 }

@@ -109,7 +109,7 @@ fn a_difference_that_is_shown_is_divided() {
         growth(base, new, &[mean(interval, finding)]).is_empty()
     };
     // Chance explains it, it is tolerated, or nothing can be concluded.
-    assert!(none(&base, &new, [-1.0, 25.0], Finding::NotShown));
+    assert!(none(&base, &new, [-1.0, 25.0], Finding::Undecided));
     assert!(none(&base, &new, [0.1, 0.2], Finding::NoDifference));
     assert!(none(&base, &new, [8.0, 16.0], Finding::CannotTell));
     assert!(growth(&base, &new, &[]).is_empty());
