@@ -90,7 +90,11 @@ for row in rows:
         throughput[row["cell_index"]] = row["value"]
     if (row["metric"], row["statistic"]) == ("time_to_first_token", "p99"):
         latency[row["cell_index"]] = row["value"]
-assert sweep["best_configurations"]["best_throughput"]["metric"] == max(throughput.values())
+# Cells are compared by their rates in the long run, which differ from those of the table by the start and the
+# end of a run: by about a request.
+slack = 2 / min(value for value in requests if value)
+best = sweep["best_configurations"]["best_throughput"]["metric"]
+assert best in throughput.values() and best >= (1 - slack) * max(throughput.values())
 assert sweep["best_configurations"]["best_latency_p99"]["metric"] == min(latency.values())
 assert sweep["best_configurations"]["best_latency_p99"]["metric_key"] == "time_to_first_token_p99"
 points = {index: (throughput[index], -latency[index]) for index in throughput}
@@ -98,11 +102,17 @@ index_of = {cell["directory"]: cell["index"] for cell in plan["cells"]}
 for cell in sweep["per_combination_metrics"]:
     index = index_of[cell["directory"]]
     mine = points.get(index)
-    beaten = mine is None or any(
-        other != mine and all(a >= b for a, b in zip(other, mine)) for other in points.values()
-    )
-    assert cell["pareto_optimal"] == (not beaten), (index, points)
-    assert (cell["parameters"] in sweep["pareto_optimal"]) == (not beaten)
+    is_optimal = cell["pareto_optimal"]
+    others = [other for other in points.values() if other != mine]
+
+    def is_beaten(factor):
+        return any(other[0] * factor >= mine[0] and other[1] >= mine[1] for other in others)
+
+    if is_optimal:
+        assert mine is not None and not is_beaten(1 - slack), (index, points)
+    else:
+        assert mine is None or is_beaten(1 + slack), (index, points)
+    assert (cell["parameters"] in sweep["pareto_optimal"]) == is_optimal
 
 sections = (place / "profile_export_aiperf_sweep.csv").read_text().split("\n\n")
 table = list(csv.DictReader(sections[0].splitlines()))

@@ -9,7 +9,7 @@ use base::redact::printable;
 use base::setting::Named as _;
 use base::statistics::Estimate;
 use base::units::Unit;
-use measure::metrics::metric::{Metric, Percent};
+use measure::metrics::metric::{Metric, MetricResult, Percent};
 use measure::metrics::tag;
 use measure::metrics::{ConsoleGroup, Registry, Verdict};
 use measure::multi_run::aggregate::{Dispersion, Row};
@@ -57,13 +57,16 @@ pub fn render_run(
         return format!("{name} is excluded ({directory}): {why}\n");
     }
     let count = |tag| run.average(tag).unwrap_or(0.0);
+    // As the tables and files have it; decisions use the rate in the long run.
+    let is_throughput = |it: &&MetricResult| it.metric.tag == tag::REQUEST_THROUGHPUT;
+    let throughput = run.results.iter().find(is_throughput).map(|it| it.stats.avg);
     let health = run.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     let conditions = standing.map(|standing| format!(", conditions: {}", standing.as_str()));
     format!(
         "{name} ({directory}): {} requests, {} failed, {} requests/s{}{}\n",
         count(tag::REQUEST_COUNT),
         count(tag::ERROR_REQUEST_COUNT),
-        number(run.average(tag::REQUEST_THROUGHPUT)),
+        number(throughput),
         conditions.unwrap_or_default(),
         health.unwrap_or_default(),
     )
