@@ -465,7 +465,8 @@ impl Space for ParsedSpace {
         };
         let flags = parameters.iter().zip(values).map(flag);
         let arguments: Vec<OsString> = self.arguments.iter().cloned().chain(flags).collect();
-        let cell = CellOf { index, parameters, chosen: Some(&self.sweep) };
+        let chosen = Some(&self.sweep);
+        let cell = CellOf { index, parameters, is_scenario: false, chosen };
         let environment = Environment::process();
         match parse_one(&arguments, self.command.clone(), &self.shown, environment, Some(cell)) {
             Ok(Command::Profile(benchmark)) => Ok(benchmark.config),

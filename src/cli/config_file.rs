@@ -46,6 +46,18 @@ pub(super) struct Merged {
     pub(super) arguments: Vec<OsString>,
     /// Where each setting is from that the file, the command line or the environment has.
     pub(super) origins: Vec<(String, Origin)>,
+    /// The secrets of the environment that the file uses, as arguments.
+    secrets: Vec<String>,
+}
+
+impl Merged {
+    /// Returns `text` without the secrets of the arguments, and those of the environment that the file uses.
+    fn redacted(&self, text: &str) -> String {
+        let arguments = self.arguments.iter().map(|argument| argument.to_string_lossy());
+        let shown: Vec<_> =
+            arguments.chain(self.secrets.iter().map(|secret| Cow::from(secret.as_str()))).collect();
+        redact::message(text, &shown)
+    }
 }
 
 /// Adds the settings of the file that `--config` names to the arguments, and those of the scenario that
@@ -55,7 +67,8 @@ pub(super) fn merged(
     command: &Command,
     environment: Environment<'_>,
 ) -> Result<Merged, ConfigError> {
-    let mut merged = Merged { arguments: arguments.to_vec(), origins: Vec::new() };
+    let mut merged =
+        Merged { arguments: arguments.to_vec(), origins: Vec::new(), secrets: Vec::new() };
     let Some(profile) = command.find_subcommand("profile") else { return Ok(merged) };
     if arguments.get(1).is_none_or(|name| name != "profile") {
         return Ok(merged);
@@ -65,7 +78,11 @@ pub(super) fn merged(
     merged.origins = given.iter().map(|long| ((*long).to_owned(), Origin::CommandLine)).collect();
     let path = file_of(&flags);
     let settings = match &path {
-        Some(path) => read(Path::new(path.as_ref()), profile, environment)?,
+        Some(path) => {
+            let (settings, secrets) = read(Path::new(path.as_ref()), profile, environment)?;
+            merged.secrets = secrets;
+            settings
+        }
         None => Vec::new(),
     };
     for (setting, path) in settings.into_iter().zip(path.iter().cycle()) {
@@ -152,12 +169,12 @@ struct Setting {
     arguments: Vec<String>,
 }
 
-/// Reads the settings of the file at `path`.
+/// Reads the settings of the file at `path`, and the secrets of the environment that it uses.
 fn read(
     path: &Path,
     profile: &Command,
     environment: Environment<'_>,
-) -> Result<Vec<Setting>, ConfigError> {
+) -> Result<(Vec<Setting>, Vec<String>), ConfigError> {
     let cannot = |why: std::io::Error| ConfigError::File {
         flag: "--config",
         path: path.display().to_string(),
@@ -168,24 +185,12 @@ fn read(
         return Err(wrong("not a regular file"));
     }
     let text = input::text(path, input::MAX_SETTINGS_BYTES).map_err(cannot)?;
-    settings(&text, profile, environment).map_err(|why| {
+    let secrets = substitution::secrets(&text, environment);
+    match settings(&text, profile, environment) {
+        Ok(settings) => Ok((settings, secrets)),
         // A template may quote what a variable of the environment is replaced by.
-        wrong(&redact::message(&why, &substitution::secrets(&text, environment)))
-    })
-}
-
-/// Returns `text` without the secrets of the arguments, and of the variables with names of secrets that their
-/// file uses.
-fn redacted(text: &str, arguments: &[OsString], environment: Environment<'_>) -> String {
-    let mut shown: Vec<String> =
-        arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let file = file_of(arguments);
-    let file =
-        file.and_then(|path| input::text(Path::new(path.as_ref()), input::MAX_SETTINGS_BYTES).ok());
-    if let Some(file) = file {
-        shown.extend(substitution::secrets(&file, environment));
+        Err(why) => Err(wrong(&redact::message(&why, &secrets))),
     }
-    redact::message(text, &shown)
 }
 
 /// Reads the settings of a file with the content `text`.

@@ -131,7 +131,9 @@ pub(super) fn config(
                     "cannot be combined with a list of values or --variant; remove one of the two";
                 return Err(ConfigError::flag(flag, why));
             }
-            Some(cell) => Some(sweep::config(&flags.sweep, search, cell.parameters)?),
+            Some(CellOf { parameters, is_scenario, .. }) => {
+                Some(sweep::config(&flags.sweep, search, parameters, is_scenario)?)
+            }
             None => {
                 let choice = search::choice(searched)?;
                 choice.map(|choice| sweep::chosen(&flags.sweep, search, choice)).transpose()?

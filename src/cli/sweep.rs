@@ -115,6 +115,7 @@ pub(super) struct SweepArgs {
 /// The cells of a command line.
 pub(super) struct Sweep {
     parameters: Vec<Parameter>,
+    has_scenarios: bool,
     /// The arguments without what is swept.
     common: Vec<OsString>,
     /// Each cell with its flags.
@@ -128,6 +129,8 @@ pub(super) struct Sweep {
 pub(super) struct CellOf<'a> {
     pub(super) index: u64,
     pub(super) parameters: &'a [Parameter],
+    /// Whether it has a name of its own.
+    pub(super) is_scenario: bool,
     /// The settings of the sweep, if its cells are chosen from results.
     pub(super) chosen: Option<&'a Config>,
 }
@@ -199,7 +202,8 @@ impl Sweep {
         };
         let cells = (0..).zip(combinations).map(cell).collect();
         let flag = axes.first().map_or("--concurrency", |axis| axis.flag);
-        Self { parameters: config.parameters.clone(), common, cells, note }.checked(flag)
+        let Config { parameters, .. } = config;
+        Self { parameters, has_scenarios: false, common, cells, note }.checked(flag)
     }
 
     /// The cells of `--variant`.
@@ -211,12 +215,14 @@ impl Sweep {
         let refuse = |why: String| ConfigError::flag("--variant", why);
         let mut parameters: Vec<Parameter> = Vec::new();
         let mut cells = Vec::new();
+        let mut has_scenarios = false;
         for (index, text) in (0..).zip(scenarios) {
             let (name, settings) = value::scenario(text).ok_or_else(|| {
                 refuse(format!(
                     "scenario {text:?} is not of the form 'name: flag=value, flag=value'"
                 ))
             })?;
+            has_scenarios |= name.is_some();
             let name = name.unwrap_or_else(|| format!("v{index}"));
             let (mut flags, mut values) = (Vec::new(), Map::new());
             for (key, value) in settings {
@@ -247,7 +253,7 @@ impl Sweep {
             }
             cells.push((Variation::named(index, &name, values), flags));
         }
-        Self { parameters, common, cells, note: None }.checked("--variant")
+        Self { parameters, has_scenarios, common, cells, note: None }.checked("--variant")
     }
 
     /// Checks that each cell has its own directory.
@@ -276,7 +282,9 @@ impl Sweep {
         (0..).zip(&self.cells).map(|(index, (variation, flags))| {
             let flags = flags.iter().map(OsString::from);
             let arguments = self.common.iter().cloned().chain(flags).collect();
-            (variation, CellOf { index, parameters: &self.parameters, chosen: None }, arguments)
+            let Self { parameters, has_scenarios: is_scenario, .. } = self;
+            let cell = CellOf { index, parameters, is_scenario: *is_scenario, chosen: None };
+            (variation, cell, arguments)
         })
     }
 }
@@ -528,9 +536,11 @@ pub(super) fn config(
     given: &SweepArgs,
     search: &SearchArgs,
     parameters: &[Parameter],
+    has_scenarios: bool,
 ) -> Result<Config, ConfigError> {
     Ok(Config {
         parameters: parameters.to_vec(),
+        has_scenarios,
         mode: given.parameter_sweep_mode.unwrap_or_default(),
         cooldown: given.parameter_sweep_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
         same_seed: given.parameter_sweep_same_seed,
@@ -564,7 +574,7 @@ pub(super) fn chosen(
     } else {
         search.search_space.iter().map(|variable| variable.parameter.clone()).collect()
     };
-    let common = config(given, search, &parameters)?;
+    let common = config(given, search, &parameters, false)?;
     Ok(Config { mode: Mode::Independent, choice, ..common })
 }
 

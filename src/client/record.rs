@@ -1,4 +1,4 @@
-//! The facts of one request as the transport observed them. This module has types only.
+//! The facts of one request as the transport observed them: types, and what to say of an error.
 //!
 //! A failed or cancelled request also has a record. Its `error` names the cause, and everything
 //! received until then is kept.

@@ -73,6 +73,15 @@ pub struct Table {
     pub scope: &'static str,
 }
 
+/// States how many requests the percentiles in parentheses need, `scope` saying where; `None` without any.
+pub(crate) fn too_few(percents: impl Iterator<Item = Percent>, scope: &str) -> Option<String> {
+    let percents: BTreeSet<Percent> = percents.collect();
+    let needed = |it: &Percent| format!("p{it} needs {}", count(it.values_needed()));
+    let needed: Vec<String> = percents.iter().map(needed).collect();
+    (!needed.is_empty())
+        .then(|| format!("In parentheses: too few requests; {}{scope}.", needed.join(", ")))
+}
+
 impl Table {
     /// Returns a sentence about the percentiles in brackets, if there are any.
     pub fn few(&self) -> Option<String> {
@@ -80,12 +89,7 @@ impl Table {
             Cell::Few(_, percent) => Some(*percent),
             _ => None,
         });
-        let percents: BTreeSet<Percent> = percents.collect();
-        let needed = percents.iter().map(|it| format!("p{it} needs {}", it.values_needed()));
-        let needed = needed.collect::<Vec<_>>().join(", ");
-        let scope = self.scope;
-        (!percents.is_empty())
-            .then(|| format!("In parentheses: of too few requests; {needed}{scope}."))
+        too_few(percents, self.scope)
     }
 
     /// Returns the table without the columns that no row has a value for.

@@ -58,7 +58,7 @@ pub(super) struct Refusal {
     /// The reason on one line: the server's message, or the client's without the URL's
     /// credentials.
     pub(super) why: String,
-    /// What a user can do about it, by the server's base URL and whether credentials were sent.
+    /// The same as an error of a request, which knows its remedy.
     pub(super) error: RequestError,
 }
 
@@ -71,7 +71,7 @@ impl Refusal {
 
     /// Returns that of a request without a response.
     fn unanswered(error: reqwest::Error) -> Self {
-        let (is_timeout, error) = (error.is_timeout(), error.without_url());
+        let error = error.without_url();
         let root = causes::root(&error);
         let why = redact::printable(&root.to_string());
         let refused = root.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -82,8 +82,8 @@ impl Refusal {
         } else {
             ("", why.clone())
         };
-        let kind = if is_timeout { ErrorKind::Timeout } else { ErrorKind::Other };
-        Self { status: None, error: RequestError::new(kind, name, message), why }
+        // A timeout is not that of the run's requests, so that their remedy is not its.
+        Self { status: None, error: RequestError::new(ErrorKind::Other, name, message), why }
     }
 }
 

@@ -659,7 +659,7 @@ fn a_search_is_continued_and_reported_again() {
     let (code, stdout, error) = search(&["--resume"]);
     assert_eq!(code, Some(0), "{error}");
     assert!(stdout.contains("Search for Highest Concurrency"), "{stdout}");
-    assert!(stdout.contains("Highest concurrency 4"), "{stdout}");
+    assert!(stdout.contains("Highest concurrency: 4, with "), "{stdout}");
     if let Some(finished) = finished {
         assert_eq!(fs::read(&first).unwrap(), finished);
     }

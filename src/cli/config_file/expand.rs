@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use base::setting::named;
 
-use super::{merged, redacted};
+use super::merged;
 use crate::cli::{CliError, command};
 use crate::config::{Benchmark, Environment, RunConfig};
 
@@ -86,8 +86,8 @@ pub(super) fn text(
         }
         variations = variations.drain(index..=index).collect();
     }
-    let merged = merged(arguments, &command(), environment)?.arguments;
-    let sweep_type = kind(&merged, benchmark.cells.is_empty());
+    let merged = merged(arguments, &command(), environment)?;
+    let sweep_type = kind(&merged.arguments, benchmark.cells.is_empty());
     let runs = Runs { sweep_type, variations };
     let unreadable = |error: &dyn std::fmt::Display| CliError::Usage(format!("error: {error}"));
     let text = match shown.form {
@@ -97,7 +97,7 @@ pub(super) fn text(
             serde_json::to_string_pretty(&runs).map_err(|error| unreadable(&error))? + "\n"
         }
     };
-    Ok(redacted(&text, &merged, environment))
+    Ok(merged.redacted(&text))
 }
 
 /// Returns AIPerf's name of the kind of a sweep.

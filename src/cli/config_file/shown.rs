@@ -7,7 +7,7 @@ use std::fmt;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{merged, opposite, redacted, subject, takes_value};
+use super::{merged, opposite, subject, takes_value};
 use crate::cli::switches;
 use crate::config::{ConfigError, Environment};
 
@@ -132,7 +132,7 @@ pub(super) fn effective(
         lines.push(format!("{name}:"));
         lines.extend(of_group.map(|line| format!("  {line}")));
     }
-    Ok(redacted(&(lines.join("\n") + "\n"), arguments, environment))
+    Ok(merged.redacted(&(lines.join("\n") + "\n")))
 }
 
 /// The line of one setting, if it was set or has a default.

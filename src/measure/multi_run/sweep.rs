@@ -31,6 +31,9 @@ const DROPPED: &[char] = &['/', '\\', '<', '>', ':', '"', '|', '?', '*'];
 pub struct Config {
     /// What is varied.
     pub parameters: Vec<Parameter>,
+    /// Whether the cells are scenarios, whose labels are their names (`--variant`).
+    #[serde(default)]
+    pub has_scenarios: bool,
     /// Order of the runs (`--parameter-sweep-mode`).
     pub mode: Mode,
     /// Pause between cells (`--parameter-sweep-cooldown-seconds`).
@@ -193,34 +196,38 @@ impl Config {
         }
     }
 
-    /// Returns the name of a scenario that the user has named.
+    /// Returns the name of a cell that is a scenario.
     pub fn scenario<'a>(&self, cell: &'a Variation) -> Option<&'a str> {
-        let values = self.parameters.iter().map(|it| cell.values.get(&it.path).cloned());
-        let values: Option<Vec<Value>> = values.collect();
-        let is_made =
-            values.is_some_and(|values| self.cell(cell.index, &values).label == cell.label);
-        let is_number = cell.label == format!("v{}", cell.index);
-        (!is_made && !is_number && !self.is_search()).then_some(&*cell.label)
+        self.has_scenarios.then_some(&*cell.label)
     }
 
-    /// Returns the settings of a cell in words, such as `concurrency 16, osl 64`; its name if it does
-    /// not have all parameters.
+    /// Returns the settings of a cell in words, such as `concurrency 16, osl 64`; its name if it is a
+    /// scenario or does not have all parameters.
     pub fn described(&self, cell: &Variation) -> String {
-        let pairs = self.parameters.iter().map(|parameter| {
-            let value = plain(cell.values.get(&parameter.path)?);
-            Some(format!("{} {value}", parameter.name.replace('_', " ")))
-        });
-        joined(cell, pairs)
+        self.joined(cell, |it, value| format!("{} {value}", it.name.replace('_', " ")))
     }
 
     /// Returns the values of these settings, such as `16, 64`.
     pub fn values_of(&self, cell: &Variation) -> String {
-        let values = self.parameters.iter().map(|it| cell.values.get(&it.path).map(plain));
-        joined(cell, values)
+        self.joined(cell, |_, value| value)
     }
 
-    /// Returns the index of the parameter by which cells are joined: the load, or else the only one.
+    fn joined(&self, cell: &Variation, text: impl Fn(&Parameter, String) -> String) -> String {
+        if let Some(name) = self.scenario(cell) {
+            return name.to_owned();
+        }
+        let part = |it: &Parameter| Some(text(it, plain(cell.values.get(&it.path)?)));
+        let parts: Option<Vec<String>> = self.parameters.iter().map(part).collect();
+        let parts = parts.filter(|parts| !parts.is_empty());
+        parts.map_or_else(|| cell.directory.clone(), |parts| parts.join(", "))
+    }
+
+    /// Returns the index of the parameter by which cells are joined: the load, or else the only one. Scenarios
+    /// differ in more.
     pub fn load_parameter(&self) -> Option<usize> {
+        if self.has_scenarios {
+            return None;
+        }
         let paths = [Dimension::Concurrency, Dimension::RequestRate].map(Dimension::path);
         let load = self.parameters.iter().position(|it| paths.contains(&it.path.as_str()));
         load.or_else(|| (self.parameters.len() == 1).then_some(0))
@@ -431,15 +438,10 @@ impl Results {
     /// are listed.
     pub fn in_order(&self) -> Vec<&Cell> {
         let mut cells: Vec<&Cell> = self.cells.iter().collect();
-        if !self.has_scenarios() {
+        if !self.sweep.has_scenarios {
             cells.sort_by(|a, b| by_values(a, b));
         }
         cells
-    }
-
-    /// Returns whether the user has named the cells.
-    pub fn has_scenarios(&self) -> bool {
-        self.cells.iter().any(|cell| self.sweep.scenario(&cell.variation).is_some())
     }
 
     /// Returns the cells on the Pareto front by the values of their settings.
@@ -557,12 +559,6 @@ impl Results {
         };
         self.cells.iter().map(value_of).sum()
     }
-}
-
-/// Returns the settings of a cell side by side; its name if one of them is missing.
-fn joined(cell: &Variation, parts: impl Iterator<Item = Option<String>>) -> String {
-    let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty());
-    parts.map_or_else(|| cell.directory.clone(), |parts| parts.join(", "))
 }
 
 /// Compares the values of cells, numbers by size and others as text.

@@ -23,6 +23,7 @@ use super::table::TELLING_WAIT_MS;
 use super::vocabulary::Term;
 use crate::run::RunReport;
 use crate::tables::format::{count, four_digits, percentile, two_digits};
+use crate::tables::too_few;
 
 /// The metrics with a distribution; those that the run has are shown.
 const DISTRIBUTIONS: &[MetricTag] = &[
@@ -239,19 +240,14 @@ pub(super) fn table(report: &RunReport, most: Option<usize>, style: Style) -> St
     table.render(style)
 }
 
-/// Says what is missing in the table, and which of its percentiles are of too few requests.
+/// Says what is missing in the table, and which of its percentiles have too few requests.
 pub(super) fn table_note(report: &RunReport, style: Style) -> String {
     let run = &report.run;
     let bounds = bounds(report);
     let counts = distributions(report, &bounds).map(|(_, distribution)| distribution.count);
     let least = counts.min().unwrap_or(u64::MAX);
     let shown = STATISTICS.iter().filter_map(|(name, _)| name.strip_prefix('p')?.parse().ok());
-    let shown = shown.map(|percent| (percent, Percent::whole(percent).values_needed()));
-    let needed = shown.filter(|(_, needed)| least < *needed);
-    let needed = needed.map(|(percent, needed)| format!("p{percent} needs {}", count(needed)));
-    let needed: Vec<String> = needed.collect();
-    let few = (!needed.is_empty())
-        .then(|| format!("In parentheses: of too few requests; {}.", needed.join(", ")));
+    let few = too_few(shown.filter(|percent: &Percent| least < percent.values_needed()), "");
     let is_whole =
         run.endpoint.supports_streaming && run.endpoint.produces_tokens && !run.streaming;
     let need = "Time to first token and inter-token latency need --streaming.";

@@ -2,14 +2,14 @@
 
 mod search;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use base::redact::printable;
 use base::setting::Named as _;
 use base::statistics::Estimate;
 use base::units::Unit;
-use measure::metrics::metric::{Metric, MetricResult, Percent};
+use measure::metrics::metric::{Metric, MetricResult};
 use measure::metrics::tag;
 use measure::metrics::{ConsoleGroup, Registry, Verdict};
 use measure::multi_run::aggregate::{Dispersion, Row};
@@ -26,6 +26,7 @@ use super::style::Style;
 use super::vocabulary::{Term, shown_unit, with_unit};
 use crate::tables::cells;
 use crate::tables::format::{number, percent};
+use crate::tables::too_few;
 
 pub(crate) use search::conclusion;
 pub use search::{render_point, render_search};
@@ -141,7 +142,7 @@ fn doubted(runs: impl Iterator<Item = (Option<Verdict>, String)>) -> Option<Stri
     };
     let list: Vec<String> = names.into_iter().rev().map(of).collect();
     (!list.is_empty())
-        .then(|| format!("Client {}; aiperf explain DIRECTORY tells why.", list.join("; ")))
+        .then(|| format!("Client health: {}; aiperf explain DIRECTORY tells why.", list.join("; ")))
 }
 
 /// Why no further run was made, if there is a condition for it.
@@ -484,14 +485,8 @@ fn bracketed(text: String, is_few: bool) -> String {
 
 /// States how many requests the percentiles in parentheses need; empty without any.
 fn of_few(statistics: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let percents: BTreeSet<Percent> =
-        statistics.filter_map(|it| it.as_ref().strip_prefix('p')?.parse().ok()).collect();
-    let needed = percents.iter().map(|it| format!("p{it} needs {}", it.values_needed()));
-    let needed: Vec<String> = needed.collect();
-    if needed.is_empty() {
-        return String::new();
-    }
-    format!("In parentheses: of too few requests; {} in each run.\n", needed.join(", "))
+    let percents = statistics.filter_map(|it| it.as_ref().strip_prefix('p')?.parse().ok());
+    too_few(percents, " in each run").map(|text| text + "\n").unwrap_or_default()
 }
 
 /// The name of a cell's directory, with its settings unless they are the name.

@@ -5,8 +5,8 @@
 pub const WORDS: &[(&[&str], &str)] = &[
     (
         &["needs", "in parentheses"],
-        "A percentile in parentheses is of too few requests for a 95% confidence interval. `p90 needs 36` \
-         is how many it takes: p50 6, p90 36, p95 72, p99 368.",
+        "A percentile in parentheses comes from too few requests for a 95% confidence interval. It takes 6 for \
+         p50, 36 for p90, 72 for p95 and 368 for p99.",
     ),
     (
         &["p50 95% CI", "CI", "ci low", "ci high", "Interval", "±"],
@@ -40,7 +40,7 @@ pub const WORDS: &[(&[&str], &str)] = &[
     ),
     (
         &["Gates", "Held", "Not held", "Undecided", "Limit", "Margin"],
-        "A gate is a limit that the run must hold (`--gate`), undecided if the run is too short to tell: \
+        "A gate is a limit that the run must meet (`--gate`), undecided if the run is too short to tell: \
          `aiperf explain gate` has the syntax.",
     ),
     (
@@ -99,11 +99,11 @@ pub const WORDS: &[(&[&str], &str)] = &[
     ),
     (
         &["predicted", "measured"],
-        "What a run at this load would show by the runs at other loads, and what it did show.",
+        "The value at this load as predicted from runs at other loads, and as measured afterwards.",
     ),
     (
         &["busiest worker", "stolen", "CPU pressure"],
-        "What the client's machine did to it: the share of a core that its busiest thread used, the CPU time \
+        "How the client's machine affected it: the share of a core that its busiest thread used, the CPU time \
          that a hypervisor gave to other machines, and the time in which threads waited for a core.",
     ),
     (&["Series"], "Combinations of labels that a metric of the server has."),

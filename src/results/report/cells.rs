@@ -150,14 +150,10 @@ impl Comparison {
         let sweep = &results.sweep;
         let names: Vec<String> =
             sweep.parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
-        let scenario = |cell: &'_ sweep::Cell| sweep.scenario(&cell.variation).map(str::to_owned);
-        let has_scenarios = results.has_scenarios();
-        // A scenario differs in more than its load.
-        let along = sweep.load_parameter().filter(|_| !has_scenarios);
+        let along = sweep.load_parameter();
         let has_conditions = !sweep.filters.is_empty();
         let cell = |cell: &sweep::Cell| {
             let variation = &cell.variation;
-            let name = scenario(cell);
             let value =
                 |it: &sweep::Parameter| variation.values.get(&it.path).cloned().unwrap_or_default();
             let values: Vec<Value> = sweep.parameters.iter().map(value).collect();
@@ -169,18 +165,13 @@ impl Comparison {
                 Some(at) if !line.is_empty() => values.get(at).map(plain),
                 _ => None,
             };
-            let label = name.clone().or(label);
             Cell {
                 label: label.unwrap_or_else(|| sweep.values_of(variation)),
                 place: along.and_then(|at| values.get(at)).and_then(Value::as_f64),
                 line: line.join(", "),
                 row: CellRow::of_sweep(results, cell),
                 error: cell.error().map(str::to_owned),
-                ..Cell::from_trials(
-                    name.unwrap_or_else(|| sweep.described(variation)),
-                    directory,
-                    &cell.trials,
-                )
+                ..Cell::from_trials(sweep.described(variation), directory, &cell.trials)
             }
         };
         let cells: Vec<Cell> = results.in_order().into_iter().map(cell).collect();
@@ -209,11 +200,7 @@ impl Comparison {
                 along.and_then(|at| names.get(at)).map_or_else(String::new, |it| capital(it)),
                 "",
             ),
-            settings: has_scenarios
-                .then(|| "scenario".to_owned())
-                .into_iter()
-                .chain(names)
-                .collect(),
+            settings: tables::cells::setting_names(sweep).collect(),
             beyond: results.beyond().iter().flat_map(Beyond::sentences).collect(),
             cells,
         };

@@ -148,7 +148,7 @@ mod tests {
         );
         assert!(page.contains("<td>a &amp; b</td>"));
         assert!(page.contains("<td class=\"number\">(212.3)</td>"));
-        assert!(page.contains("In parentheses: of too few requests; p99 needs 368 in each run."));
+        assert!(page.contains("In parentheses: too few requests; p99 needs 368 in each run."));
         assert!(page.contains("<td class=\"bad\">2 of 3 gates held</td>"));
         assert!(page.contains("<tr><td>└ concurrency_8</td>"));
     }

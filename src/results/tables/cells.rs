@@ -254,17 +254,20 @@ pub fn times(results: &Results) -> Option<Table> {
     })
 }
 
-/// Returns the columns of the name of a scenario, if they have some, and of the settings that are varied.
 fn settings(results: &Results) -> Vec<Column> {
-    let name = results.has_scenarios().then(|| "scenario".to_owned());
-    let names = results.sweep.parameters.iter().map(|it| it.name.replace('_', " "));
-    name.into_iter().chain(names).map(Column::label).collect()
+    setting_names(&results.sweep).map(Column::label).collect()
+}
+
+/// Returns the headings of [`CellRow::settings`]: that of the scenario, if cells are scenarios, and the names
+/// of the settings that are varied.
+pub fn setting_names(sweep: &sweep::Config) -> impl Iterator<Item = String> {
+    let name = sweep.has_scenarios.then(|| "scenario".to_owned());
+    name.into_iter().chain(sweep.parameters.iter().map(|it| it.name.replace('_', " ")))
 }
 
 /// Returns their values in a cell.
 fn settings_of(results: &Results, cell: &sweep::Cell) -> Vec<Cell> {
-    let scenario = results.sweep.scenario(&cell.variation).map(str::to_owned);
-    let name = results.has_scenarios().then(|| Cell::text(scenario));
+    let name = results.sweep.scenario(&cell.variation).map(|name| Cell::Text(name.to_owned()));
     let value = |path: &str| cell.variation.values.get(path).cloned();
     let parameters = results.sweep.parameters.iter();
     let values = parameters.map(|it| value(&it.path).map_or(Cell::Absent, Cell::Setting));

@@ -50,7 +50,10 @@ pub(crate) fn comparison(cells: &[Comparison]) -> Table {
 /// NEW 21 ms, required ttft<=3%`.
 #[must_use]
 pub fn sentence(row: &Row) -> String {
-    let cells = row_cells(String::new(), row).map(|cell| cell.shown(Content::Number));
+    let cells = row_cells(String::new(), row).map(|cell| match cell {
+        Cell::Absent => "N/A".to_owned(),
+        cell => cell.shown(Content::Number),
+    });
     let [.., base, new, difference, interval, finding] = cells;
     let required = row.gate.as_ref().map(|gate| format!(", required {gate}")).unwrap_or_default();
     let unit = row.unit;
@@ -309,7 +312,7 @@ pub(crate) fn conclusion(cells: &[Comparison]) -> String {
         },
         Some(Conclusion::NoRegression) => match names(Finding::Undecided).as_str() {
             "" => "No regression.".to_owned(),
-            rows => format!("No regression was found. Not shown to be without one: {rows}."),
+            rows => format!("No regression was found. Undecided: {rows}."),
         },
     }
 }

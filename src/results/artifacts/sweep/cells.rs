@@ -15,7 +15,7 @@ const ENDS: [&str; 3] = ["", "_ci_low", "_ci_high"];
 /// Writes the file: always the same columns, in which a cell leaves empty what it does not have. Cells
 /// are sorted by their settings, and scenarios have their names.
 pub(super) fn write(out: &mut dyn io::Write, results: &Results) -> io::Result<()> {
-    let name = results.has_scenarios().then(|| "scenario".to_owned());
+    let name = results.sweep.has_scenarios.then(|| "scenario".to_owned());
     let settings = results.sweep.parameters.iter().map(|parameter| parameter.name.clone());
     let settings = name.into_iter().chain(settings);
     let names = COMPARED.iter().filter(|it| !it.is_steady).flat_map(|it| {

@@ -24,6 +24,7 @@ const IMMATERIAL: &[&str] = &[
     "/log_level",
     "/multi_run/cooldown",
     "/multi_run/sweep/cooldown",
+    "/multi_run/sweep/has_scenarios",
     "/multi_run/sweep/max_duration",
     "/multi_run/sweep/resumes",
     "/multi_run/sweep/shows_table",

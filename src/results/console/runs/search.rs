@@ -146,7 +146,9 @@ pub(crate) fn conclusion(history: &History) -> String {
                 })
                 .collect();
             let what = if history.config.wants_highest() {
-                format!("Highest {} with {}", best.tried.load, objective(history, best))
+                let load = best.tried.load;
+                let (name, amount) = (load.dimension().name(), load.amount());
+                format!("Highest {name}: {amount}, with {}", objective(history, best))
             } else {
                 let value = history.config.row().map(|row| {
                     format!("Maximum {}: {}", row.header, measured(row, best.tried.objective))

@@ -69,7 +69,7 @@ fn a_search_says_what_it_found() {
     assert_eq!(line, "At concurrency 3: Goodput 12.00 requests/s, Good requests 50.0% (missed)\n");
     found.config.recipe = Recipe::MaxConcurrency;
     let text = conclusion(&found);
-    assert!(text.starts_with("Highest concurrency 2 with Goodput 19.50"), "{text}");
+    assert!(text.starts_with("Highest concurrency: 2, with Goodput 19.50"), "{text}");
     let all = conclusion(&history(&[(8, 80.0, true)]));
     assert!(all.contains(" concurrency 8, the highest load"), "{all}");
     let none = conclusion(&history(&[(1, 1.0, false)]));
