@@ -260,7 +260,7 @@ fn settings(results: &Results) -> Vec<Column> {
 
 /// Returns the headings of [`CellRow::settings`]: that of the scenario, if cells are scenarios, and the names
 /// of the settings that are varied.
-pub fn setting_names(sweep: &sweep::Config) -> impl Iterator<Item = String> {
+pub(crate) fn setting_names(sweep: &sweep::Config) -> impl Iterator<Item = String> {
     let name = sweep.has_scenarios.then(|| "scenario".to_owned());
     name.into_iter().chain(sweep.parameters.iter().map(|it| it.name.replace('_', " ")))
 }
