@@ -1,6 +1,6 @@
 //! Two servers side by side.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Output;
 
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::report_page::data;
 use crate::support::load::mock;
+use crate::support::port::free_port;
 use crate::support::run::{aiperf, program, summary};
 
 /// A server that answers after `ttft` milliseconds, and then at once.
@@ -84,7 +85,7 @@ fn a_slower_server_is_found_and_the_same_one_is_not() {
 
 #[test]
 fn servers_are_started_and_stopped() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let start = format!("{} mock-server --port {port}", program().display());
     let other = mock(script(0.0));
     let directory = tempfile::tempdir().unwrap();

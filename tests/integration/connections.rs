@@ -21,6 +21,7 @@ use mock_server::Script;
 use serde_json::Value;
 
 use crate::support::load::{Load, closed_loop, mock};
+use crate::support::port::Refusing;
 use crate::support::raw_server::{self, accept_tls, read_request, tls_file, write};
 use crate::support::run::{Run, aiperf, profile, profile_command};
 
@@ -787,15 +788,13 @@ fn a_proxy_that_breaks_the_rules_is_a_record() {
 
 #[test]
 fn a_proxy_that_is_not_there_is_named_as_such() {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let proxies = through(&format!("http://{address}"));
+    let gone = Refusing::new();
+    let proxies = through(&gone.url());
     let transport = with(Connections { proxies, tls: golden_tls(), ..Connections::default() });
     let record = Load { transport, ..Load::on("https://model.invalid") }.run().records.remove(0);
     let error = record.error.unwrap();
     assert_eq!(error.name, "ConnectionRefused");
-    let told = format!("cannot connect to the proxy {address}: ");
+    let told = format!("cannot connect to the proxy {}: ", gone.address);
     assert!(error.message.starts_with(&told), "{}", error.message);
 }
 

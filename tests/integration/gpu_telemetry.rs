@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -14,6 +13,7 @@ use serde_json::Value;
 use crate::support::left_out::left_out;
 use crate::support::load::mock;
 use crate::support::otlp_receiver::{OtlpReceiver, Received};
+use crate::support::port::Refusing;
 use crate::support::python::run_python;
 use crate::support::raw_server;
 use crate::support::run::{Run, aiperf, given_program, json_lines, profile_command};
@@ -253,18 +253,19 @@ fn throughput_per_gpu_and_costs_need_no_exporter() {
 #[test]
 fn without_gpus_nothing_is_said_unless_asked() {
     let server = mock(Script::default());
-    // Nobody listens there any more.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let gone = Refusing::new();
     let count = ["--request-count", "2"];
     let directory = tempfile::tempdir().unwrap();
     let mut command = profile_command(&server.url(), directory.path(), &count);
-    command.env("AIPERF_GPU_DEFAULT_DCGM_ENDPOINTS", format!("[\"http://{gone}/metrics\"]"));
+    command.env("AIPERF_GPU_DEFAULT_DCGM_ENDPOINTS", format!("[\"{}/metrics\"]", gone.url()));
     let quiet = Run { output: command.output().unwrap(), directory }.succeeded();
     assert!(!quiet.stdout().contains("GPU"), "{}", quiet.stdout());
     assert!(!quiet.stderr().contains("GPU"), "{}", quiet.stderr());
     assert!(quiet.summary().get("telemetry_data").is_none());
     assert!(!quiet.path("gpu_telemetry_export.jsonl").exists());
-    let asked = run(&server.url(), &[&count[..], &["--gpu-telemetry", &gone]].concat()).succeeded();
+    let asked =
+        run(&server.url(), &[&count[..], &["--gpu-telemetry", &gone.address.to_string()]].concat())
+            .succeeded();
     assert!(asked.stdout().contains("No GPU telemetry was collected."), "{}", asked.stdout());
     assert!(asked.stderr().contains("no GPU telemetry from http://"), "{}", asked.stderr());
 }

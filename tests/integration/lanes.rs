@@ -300,7 +300,7 @@ fn what_lanes_do_is_known_while_they_do_it() {
                  --trajectory-start-min-ratio 0 --trajectory-start-max-ratio 0 \
                  --request-timeout-seconds 20 --input-file";
     let flags: Vec<&str> = flags.split_whitespace().chain(file.to_str()).collect();
-    let run = start(&server.url(), &flags, &[GRACE]);
+    let run = start(&server.url(), &flags, &[(GRACE.0, "3")]);
     let phase = || run.json("/api/progress")["phases"]["profiling"].clone();
     wait_until("a sub-agent in flight", || phase()["lanes"]["depth"] == 1);
     let lanes = phase()["lanes"].clone();

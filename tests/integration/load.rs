@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use client::transport::{self};
 use dataset::Conversation;
 use mock_server::Script;
 
+use crate::support::port::Refusing;
 use crate::support::raw_server;
 
 use crate::support::load::{Load, closed_loop, faulty, mock, open_loop, served};
@@ -427,10 +428,8 @@ fn error_of(load: Load) -> (String, ErrorKind, RequestRecord) {
 
 #[test]
 fn a_refused_connection_is_a_record() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let (name, kind, record) = error_of(Load::on(&url));
+    let gone = Refusing::new();
+    let (name, kind, record) = error_of(Load::on(&gone.url()));
     assert_eq!((name.as_str(), kind), ("ConnectionRefused", ErrorKind::Other));
     assert!(record.error.unwrap().message.contains("127.0.0.1"));
     assert!(record.trace.error_at.is_some());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use mock_server::{MockServer, Script};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::load::{mock, varied};
 use crate::support::metrics_endpoint::wait_until;
+use crate::support::port::Refusing;
 use crate::support::raw_server::{read_request, serve, write};
 use crate::support::run::{aiperf, profile_command, signal, summary, with_signal};
 
@@ -256,9 +257,8 @@ fn a_run_is_written_with_its_parameters_results_and_files() {
 #[test]
 fn without_a_server_the_run_completes_and_is_sent_later() {
     let (tracker, mock) = (Tracker::default(), server());
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let uri = format!("http://user:hunter2@{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let nobody = Refusing::new();
+    let uri = format!("http://user:hunter2@{}", nobody.address);
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().to_str().unwrap();
     let flags = ["--request-count", "5", "--mlflow-tracking-uri", &uri];

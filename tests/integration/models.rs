@@ -1,12 +1,12 @@
 //! Runs that do not name a model: the server's only one is used.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::process::Output;
 
 use mock_server::Script;
 
 use crate::support::load::mock;
+use crate::support::port::Refusing;
 use crate::support::raw_server;
 use crate::support::run::{aiperf, summary};
 
@@ -53,11 +53,11 @@ fn otherwise_the_error_says_what_the_server_has() {
         let response = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{\"data\":[]}";
         stream.write_all(response.as_bytes()).unwrap();
     });
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = Refusing::new();
     for (url, expected) in [
         (several.url(), "has 2 models: one, two; choose one with --model"),
         (format!("http://{none}"), "did not list one: its list is empty; use --model NAME"),
-        (format!("http://{closed}"), "Connection refused (os error 111). Nothing listens at "),
+        (closed.url(), "Connection refused (os error 111). Nothing listens at "),
         (
             several.url().replace("http://", "https://"),
             "The server does not use TLS; use --url http://127.0.0.1:",

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -20,6 +21,7 @@ use mock_server::{self, RequestLog, Script};
 
 use crate::support::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
 use crate::support::metrics_endpoint::wait_until;
+use crate::support::port::free_port;
 use crate::support::raw_server;
 use crate::support::run::{Run, profile};
 
@@ -533,9 +535,7 @@ fn an_open_loop_keeps_its_times_where_nobody_listens() {
 
 #[test]
 fn a_closed_loop_goes_on_when_the_server_is_back() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let load = Load { phases: vec![closed_loop(2, 60)], ..Load::on(&format!("http://{address}")) };
     let progress = Arc::clone(&load.progress);
     let returns = thread::spawn(move || {

@@ -1,13 +1,13 @@
 //! Whole runs with the round-trip time of the network measured or given.
 
 use std::fs;
-use std::net::TcpListener;
 
 use base::units::Nanos;
 use mock_server::{MockServer, Script};
 use serde_json::{Value, json};
 
 use crate::support::load::mock;
+use crate::support::port::Refusing;
 use crate::support::python::run_python;
 use crate::support::run::{Run, aiperf, json_lines, profile, profile_command, summary};
 
@@ -127,11 +127,10 @@ fn without_the_flags_nothing_is_adjusted() {
 
 #[test]
 fn a_server_that_refuses_connects_leaves_a_warning_and_no_adjusted_results() {
-    // Nobody listens there any more.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = Refusing::new();
     let directory = tempfile::tempdir().unwrap();
     let flags = ["--network-latency-automatic", "--request-count", "2", "--no-server-metrics"];
-    let mut command = profile_command(&format!("http://{gone}"), directory.path(), &flags);
+    let mut command = profile_command(&gone.url(), directory.path(), &flags);
     command.env("AIPERF_NETWORK_LATENCY_COMPLETE_TOPUP_TIMEOUT", "0.3");
     let run = Run { output: command.output().unwrap(), directory };
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());

@@ -12,7 +12,7 @@ use crate::support::run::{aiperf, json_lines, profile};
 
 /// Number of sessions; more of them take a minute.
 fn sessions() -> usize {
-    if std::env::var_os("AIPERF_TEST_ALL").is_some() { 10_000 } else { 200 }
+    if std::env::var_os("AIPERF_TEST_ALL").is_some() { 2_000 } else { 200 }
 }
 
 /// A text of its own, of some words.

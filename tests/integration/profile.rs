@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Child;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -17,6 +16,7 @@ use serde_json::Value;
 
 use crate::support::load::{faults, faulty, mock};
 use crate::support::otlp_receiver::{Answer, OtlpReceiver};
+use crate::support::port::Refusing;
 use crate::support::python::run_python;
 use crate::support::raw_server;
 use crate::support::run::{Run, aiperf, profile, profile_command, signal, summary, with_signal};
@@ -183,10 +183,8 @@ fn failures_are_records_and_are_counted() {
 
 #[test]
 fn a_run_without_any_success_fails_and_says_why() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let run = profile(&url, &["--request-count", "3"]);
+    let gone = Refusing::new();
+    let run = profile(&gone.url(), &["--request-count", "3"]);
     assert_eq!(run.exit_code(), Some(1));
     assert!(run.stderr().contains("no request succeeded"), "{}", run.stderr());
     assert!(run.stdout().contains("ConnectionRefused"), "{}", run.stdout());
@@ -605,11 +603,9 @@ fn a_collector_that_was_away_gets_the_final_numbers() {
 
 #[test]
 fn without_its_collector_a_run_succeeds_and_says_so() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let server = mock(Script::default());
-    let run = profile(&server.url(), &["--request-count", "5", "--otel-url", &url]).succeeded();
+    let (gone, server) = (Refusing::new(), mock(Script::default()));
+    let flags = ["--request-count", "5", "--otel-url", &*gone.url()];
+    let run = profile(&server.url(), &flags).succeeded();
     let telemetry = run.summary()["telemetry"].clone();
     assert_eq!(telemetry["delivered_final"], false, "{telemetry}");
     assert_eq!(telemetry["reconciled"], true, "{telemetry}");

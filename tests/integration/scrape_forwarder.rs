@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use crate::support::metrics_endpoint::recorded;
 use crate::support::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
+use crate::support::port::Refusing;
 use crate::support::python::run_python;
 use crate::support::run::is_of_grpc;
 use crate::telemetry::{exporting_all, identity};
@@ -494,8 +495,8 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
 
 #[test]
 fn no_collector_at_the_address_fails_nothing() {
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
+    let refusing = Refusing::new();
+    for url in [refusing.url(), format!("{}/v1/metrics", refusing.url())] {
         let telemetry = start(&Config { url: Some(Secret::new(url)), ..exporting_all() }, &[]);
         show_text(&telemetry, "a 1\n", Format::Text);
         let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();

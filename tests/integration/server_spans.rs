@@ -20,6 +20,7 @@ use tonic::codec::CompressionEncoding;
 
 use crate::support::load::mock;
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};
+use crate::support::port::free_port;
 use crate::support::raw_server::{self, read_as_sent, read_request};
 use crate::support::run::{Run, aiperf, profile, signal, summary};
 
@@ -183,11 +184,6 @@ fn post(port: u16, head: &str, body: &[u8]) {
 fn bytes(digits: &str) -> Vec<u8> {
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
     (0..digits.len()).step_by(2).map(byte).collect()
-}
-
-/// Returns a port that nothing listens on.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn run(port: u16, protocol: Protocol, extra: &[&str]) -> Run {

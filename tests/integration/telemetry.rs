@@ -38,6 +38,7 @@ use telemetry::{Config, Identity, MetricSet, RunTotals, Streams, Telemetry, Tele
 use uuid::Uuid;
 
 use crate::support::otlp_receiver::{Answer, OtlpReceiver, Received, attribute, tls_variables};
+use crate::support::port::Refusing;
 use crate::support::run::is_of_grpc;
 
 /// Long enough for any healthy collector on a loaded machine.
@@ -680,8 +681,8 @@ fn a_collector_that_comes_back_has_the_whole_run() {
 
 #[test]
 fn no_collector_at_the_address_fails_nothing() {
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
+    let refusing = Refusing::new();
+    for url in [refusing.url(), format!("{}/v1/metrics", refusing.url())] {
         let run = start(&config(Some(url)), &[]);
         record_four(&run);
         let report = run.finish(TIMEOUT);

@@ -4,7 +4,7 @@
 mod expected;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use base::units::Nanos;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::support::load::{faults, mock};
 use crate::support::otlp_receiver::{Answer, OtlpReceiver, attribute};
+use crate::support::port::Refusing;
 use crate::support::raw_server::{self, accept_tls, read_request, tls_file, write};
 use crate::support::run::{Run, profile, profile_command};
 
@@ -362,9 +363,8 @@ fn a_request_that_times_out_ends_in_the_phase_it_was_in() {
 #[test]
 fn a_dead_collector_costs_the_traces_alone() {
     let server = server(&[]);
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("http://{closed}");
-    let extra = ["--otel-url", &url, "--trace-sample", "all", "--request-count", "10"];
+    let closed = Refusing::new();
+    let extra = ["--otel-url", &*closed.url(), "--trace-sample", "all", "--request-count", "10"];
     let run = profile(&server.url(), &extra).succeeded();
     assert_eq!(run.records().len(), 10);
     assert_eq!(told(&run), [10, 0, 0, 10, 0]);

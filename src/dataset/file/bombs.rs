@@ -40,7 +40,7 @@ const VALUES: [(&str, &str, usize, &[&str]); 3] = [
 
 fn packed(begin: &str, more: &str, count: usize) -> Vec<u8> {
     let content = [begin, &more.repeat(count)].concat();
-    let packed = zstd::encode_all(content.as_bytes(), 1).unwrap();
+    let packed = zstd::encode_all(content.as_bytes(), 3).unwrap();
     assert!(packed.len() < 50_000, "{}", packed.len());
     packed
 }
@@ -61,9 +61,14 @@ fn formats() -> Vec<Option<FileFormat>> {
 
 #[test]
 fn blanks_before_the_first_byte_are_limited_in_every_format() {
-    let lines = packed("", "\n", 66 << 20);
+    // Lines of one byte take as long as all formats with longer ones, so that few formats have them.
+    let empty = packed("", "\n", 66 << 20);
+    let blank = packed("", &format!("{}\n", " ".repeat(63)), 66 << 14);
     for format in formats() {
-        let found = error(&lines, format);
+        let is_empty = matches!(format, None | Some(FileFormat::MooncakeTrace));
+        // A line of blanks is a header of CSV.
+        let lines = if is_empty || columns(format).is_some() { &empty } else { &blank };
+        let found = error(lines, format);
         assert!(found.contains(" MiB"), "{format:?}: {found}");
     }
     let found = error(&packed("", " ", 66 << 20), None);

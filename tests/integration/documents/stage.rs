@@ -2,7 +2,7 @@
 //! `aiperf` on the path.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,6 +17,7 @@ use super::page::Block;
 use crate::support::hub::{CONVERTED, Hub, exgentic_session, golden};
 use crate::support::left_out::{left_out, python};
 use crate::support::otlp_receiver::OtlpReceiver;
+use crate::support::port::free_port;
 use crate::support::run::search_path;
 
 /// Time limit for a block.
@@ -219,10 +220,6 @@ fn last_lines(output: &Path) -> String {
 fn port(server: &MockServer) -> u16 {
     let url = url::Url::parse(&server.url()).unwrap();
     url.port().unwrap()
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 fn is_on_path(program: &str) -> bool {
