@@ -52,6 +52,8 @@ pub(super) struct Reply {
     pub(super) choices: u64,
     /// Whether a response that is not streamed is plain text.
     pub(super) plain: bool,
+    /// Position in the vocabulary's text at which the text of this response begins.
+    pub(super) start: u64,
     /// Number of tokens of each choice, including reasoning.
     pub(super) tokens: u64,
     /// Number of these tokens that are reasoning.
@@ -108,9 +110,10 @@ impl Event {
 
 impl Reply {
     /// Appends the tokens of `choice` from the index `first` on. Each choice begins at a different
-    /// position of the text.
+    /// position of the vocabulary's text.
     pub(super) fn append_text(&self, out: &mut String, choice: u64, first: u64, count: u64) {
-        self.material.vocabulary.append(out, first + 17 * choice, count);
+        let position = self.start.wrapping_add(17 * choice).wrapping_add(first);
+        self.material.vocabulary.append(out, position, count);
     }
 
     /// Returns the tokens of the first choice from the index `first` on.

@@ -78,6 +78,8 @@ struct Order {
     model: String,
     stream: bool,
     tell_usage: bool,
+    /// A hash of the prompts, at which the text begins.
+    start: u64,
     prompt_tokens: u64,
     /// The tokens of the prompt, if there is a prefix cache.
     prompt: Vec<u32>,
@@ -127,10 +129,6 @@ impl Service {
             let body = dialect.error(&message, "NotFoundError", Some("model"), 404);
             return Err((StatusCode::NOT_FOUND, body.into()));
         }
-        let count = |prompt: &Prompt<'_>| match prompt {
-            Prompt::Text(text) => self.prompts.count(text),
-            Prompt::TokenIds(ids) => ids.len() as u64,
-        };
         let tokens_of = |prompt: &Prompt<'_>| match prompt {
             Prompt::Text(text) => encode(text),
             Prompt::TokenIds(ids) => ids.clone(),
@@ -142,13 +140,15 @@ impl Service {
             Some(limit) => (limit, Finish::Length),
             None => (self.script.output_tokens, Finish::Stop),
         };
+        let measured = self.prompts.measure(&ask.prompts);
         let stream = ask.stream || call.route.purpose == Purpose::Stream;
         Ok(Order {
             dialect,
             model: json_string(model),
             stream,
             tell_usage: self.script.usage && ask.tell_usage,
-            prompt_tokens: ask.prompts.iter().map(count).sum(),
+            start: measured.hash,
+            prompt_tokens: measured.tokens,
             prompt,
             choices: ask.choices,
             plain: ask.plain,
@@ -195,6 +195,7 @@ impl Service {
             model: order.model,
             choices: order.choices,
             plain: order.plain,
+            start: order.start,
             tokens: order.tokens,
             reasoning,
             per_chunk: self.script.tokens_per_chunk,

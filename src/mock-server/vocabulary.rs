@@ -1,11 +1,11 @@
 //! The words of generated text, and the tokens of prompts.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 
 use base::lock::Lock;
 use tokens::tokenizer::TokenCounter;
 
+use super::request::Prompt;
 use super::schedule::mix;
 
 /// Words that, with a preceding space, are one token each of the o200k vocabulary, alone and after
@@ -77,57 +77,75 @@ const WORDS: &[&str] = &[
     "now",
 ];
 
-/// Number of tokens before the text repeats.
-const CYCLE: usize = 4096;
-
-/// The endless text of a server, which the seed determines.
+/// The endless text of a server: the word at each position, of which there are 2^64.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
-    text: String,
-    /// The end of each token.
-    ends: Vec<usize>,
+    words: &'static [&'static str],
+    /// Determines the words; without one, they are in the order of the list.
+    seed: Option<u64>,
 }
 
 impl Vocabulary {
-    pub(super) fn new(seed: u64) -> Self {
-        let mut text = String::with_capacity(CYCLE * 6);
-        let mut ends = Vec::with_capacity(CYCLE);
-        for index in 0..CYCLE as u64 {
-            text.push(' ');
-            text.push_str(WORDS[(mix(seed, index) % WORDS.len() as u64) as usize]);
-            ends.push(text.len());
-        }
-        Self { text, ends }
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { words: WORDS, seed: Some(seed) }
     }
 
-    /// Appends `count` tokens, from the index `first` on.
+    /// The words in the order of the list, so that a test can write a text down.
+    #[cfg(test)]
+    pub(super) const fn in_order(words: &'static [&'static str]) -> Self {
+        Self { words, seed: None }
+    }
+
+    /// Appends `count` tokens, from the position `first` on.
     pub(super) fn append(&self, out: &mut String, first: u64, count: u64) {
-        let mut at = (first % CYCLE as u64) as usize;
-        let mut left = count;
-        while left > 0 {
-            let take = left.min((CYCLE - at) as u64);
-            let start = if at == 0 { 0 } else { self.ends[at - 1] };
-            out.push_str(&self.text[start..self.ends[at + take as usize - 1]]);
-            left -= take;
-            at = 0;
+        for index in 0..count {
+            self.append_one(out, self.words, first.wrapping_add(index));
         }
+    }
+
+    fn append_one(&self, out: &mut String, words: &[&str], position: u64) {
+        let number = self.seed.map_or(position, |seed| mix(seed, position));
+        out.push(' ');
+        out.push_str(words[(number % words.len() as u64) as usize]);
     }
 }
 
 /// Maximum number of texts that are remembered by their hash; beyond it, all are forgotten.
 const CACHED_TEXTS: usize = 16_384;
 
-/// Counts o200k tokens and remembers the counts, since benchmarks repeat prompts.
+/// Hashes prompts and counts their o200k tokens. It remembers the counts, since benchmarks repeat
+/// prompts.
 #[derive(Debug, Default)]
 pub(super) struct PromptCounter {
-    hasher: RandomState,
     counts: Lock<HashMap<u64, u64>>,
 }
 
+/// The prompts of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Measured {
+    /// A hash of them all, the same in every process and on every platform.
+    pub(super) hash: u64,
+    pub(super) tokens: u64,
+}
+
 impl PromptCounter {
-    pub(super) fn count(&self, text: &str) -> u64 {
-        let key = self.hasher.hash_one(text);
-        if let Some(count) = self.counts.lock().get(&key) {
+    pub(super) fn measure(&self, prompts: &[Prompt<'_>]) -> Measured {
+        let mut all = Measured { hash: 0, tokens: 0 };
+        for prompt in prompts {
+            let (hash, tokens) = match prompt {
+                Prompt::Text(text) => {
+                    let hash = hash_text(text);
+                    (hash, self.count(hash, text))
+                }
+                Prompt::TokenIds(ids) => (hash_ids(ids), ids.len() as u64),
+            };
+            all = Measured { hash: mix(all.hash, hash), tokens: all.tokens + tokens };
+        }
+        all
+    }
+
+    fn count(&self, hash: u64, text: &str) -> u64 {
+        if let Some(count) = self.counts.lock().get(&hash) {
             return *count;
         }
         let count = TokenCounter::builtin().count(text);
@@ -135,9 +153,24 @@ impl PromptCounter {
         if counts.len() >= CACHED_TEXTS {
             counts.clear();
         }
-        counts.insert(key, count);
+        counts.insert(hash, count);
         count
     }
+}
+
+/// Returns a hash of the length and of every eight bytes as a little-endian number.
+fn hash_text(text: &str) -> u64 {
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let hash =
+        words.iter().fold(text.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    if rest.is_empty() { hash } else { mix(hash, u64::from_le_bytes(last)) }
+}
+
+/// Returns a hash of the length and of every token ID.
+fn hash_ids(ids: &[u32]) -> u64 {
+    ids.iter().fold(ids.len() as u64, |hash, id| mix(hash, u64::from(*id)))
 }
 
 /// Returns the tokens of a prompt's text.
@@ -165,18 +198,19 @@ mod tests {
     }
 
     #[test]
-    fn texts_repeat_after_a_cycle() {
-        let vocabulary = Vocabulary::new(3);
-        let text = |first, count| {
+    fn a_text_has_a_word_at_each_position() {
+        let text = |vocabulary: Vocabulary, first, count| {
             let mut out = String::new();
             vocabulary.append(&mut out, first, count);
             out
         };
-        let cycle = text(0, CYCLE as u64);
-        assert_eq!(text(0, 3 * CYCLE as u64), cycle.repeat(3));
-        assert_eq!(text(5, 10) + &text(15, 2), text(5, 12));
-        assert_eq!(text(CYCLE as u64 + 9, 4), text(9, 4));
-        assert_eq!(text(8, 0), "");
+        let in_order = || Vocabulary::in_order(&["a", "b", "c"]);
+        assert_eq!(text(in_order(), 1, 4), " b c a b");
+        assert_eq!(text(in_order(), 8, 0), "");
+        // 2^64 - 1 is a multiple of 3, and position 0 follows it.
+        assert_eq!(text(in_order(), u64::MAX, 3), " a a b");
+        // The first output of SplitMix64 with the seed 0 is e220a8397b1dcdaf, and af % 64 is 47.
+        assert_eq!(text(Vocabulary::new(0), 0, 1), format!(" {}", WORDS[47]));
     }
 
     proptest! {
@@ -188,12 +222,38 @@ mod tests {
         }
     }
 
+    fn text(text: &str) -> Prompt<'_> {
+        Prompt::Text(text.into())
+    }
+
     #[test]
     fn prompts_are_counted_alike_again() {
         let counter = PromptCounter::default();
+        let tokens = |prompts: &[Prompt<'_>]| counter.measure(prompts).tokens;
         for _ in 0..2 {
-            assert_eq!(counter.count("hello world"), 2);
-            assert_eq!(counter.count(""), 0);
+            assert_eq!(tokens(&[text("hello world")]), 2);
+            assert_eq!(tokens(&[text("hello world"), Prompt::TokenIds(vec![7, 7, 7])]), 5);
+            assert_eq!(tokens(&[text("")]), 0);
+            assert_eq!(tokens(&[]), 0);
         }
+    }
+
+    /// The values are those of an implementation in Python, by the definition.
+    #[test]
+    fn hashes_are_the_same_everywhere() {
+        assert_eq!(hash_text(""), 0);
+        assert_eq!(hash_text("hello world"), 0xedff_4186_2fdf_6e44);
+        assert_eq!(hash_text("größer"), 0x7d67_a3c7_2552_3618);
+        assert_eq!(hash_ids(&[1, 2, 3]), 0x78d7_3342_ca1a_11bb);
+        let counter = PromptCounter::default();
+        let hash = |prompts: &[Prompt<'_>]| counter.measure(prompts).hash;
+        assert_eq!(hash(&[text("hello world")]), 0x2986_8e2a_8a6e_5cea);
+        assert_eq!(hash(&[text("hello"), text(" world")]), 0xd248_5893_e319_8df2);
+    }
+
+    #[test]
+    fn the_length_counts() {
+        assert_ne!(hash_text("a"), hash_text("a\0"));
+        assert_ne!(hash_ids(&[0]), hash_ids(&[0, 0]));
     }
 }

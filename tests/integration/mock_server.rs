@@ -201,6 +201,34 @@ fn a_whole_chat_has_the_tokens_that_were_asked_for() {
     );
 }
 
+/// Returns the text of a whole chat of 12 tokens with this prompt.
+fn text_for(server: &MockServer, prompt: &str) -> String {
+    let mut request = chat(12, false);
+    request["messages"][0]["content"] = json!(prompt);
+    let body = post(server, CHAT, &request).json();
+    body["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_text_follows_from_the_prompt_and_the_seed() {
+    let (server, again) = (serve(Script::default()), serve(Script::default()));
+    let other = serve(Script { seed: 1, ..Script::default() });
+    let text = text_for(&server, "hello world");
+    assert_eq!(text_for(&server, "hello world"), text);
+    assert_eq!(text_for(&again, "hello world"), text);
+    let different = [
+        text_for(&server, "hello world!"),
+        text_for(&server, "world hello"),
+        text_for(&server, ""),
+        text_for(&other, "hello world"),
+    ];
+    for different in different {
+        // A word is the same by chance in one of 64 places.
+        let same = different.split(' ').zip(text.split(' ')).skip(1).filter(|(a, b)| a == b);
+        assert!(same.count() < 6, "{different} | {text}");
+    }
+}
+
 #[test]
 fn without_a_limit_the_script_decides() {
     let server = serve(Script { output_tokens: 7, ..Script::default() });

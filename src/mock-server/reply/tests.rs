@@ -16,6 +16,7 @@ fn reply(fault: Option<Fault>) -> Reply {
         model: "\"m\"".to_owned(),
         choices: 1,
         plain: false,
+        start: 0,
         tokens: 3,
         reasoning: 0,
         per_chunk: 1,
