@@ -119,7 +119,9 @@ pub(super) struct MockServerArgs {
     /// Fault to inject, such as every=9:status=500
     ///
     /// Selectors number the requests in order of arrival, from 1:
-    /// all, every=N, first=N, requests=N,N,...
+    /// all, every=N, first=N, requests=N,N,..., rate=SHARE
+    /// SHARE is a percentage such as 0.5%. A selector that is followed by ,above=N selects only
+    /// while more than N requests are in flight, such as rate=5%,above=8:corrupt=repeat.
     ///
     /// Faults:
     ///   status=CODE         respond at once with this status; status=CODE,BODY with this body
@@ -137,6 +139,18 @@ pub(super) struct MockServerArgs {
     ///   lie=FACTOR          report times that are this many times as long
     ///   new-trace           send spans in a trace of their own
     ///   stall=EVENT,DURATION  delay this step of the schedule (from 0) and later ones
+    ///   corrupt=KIND        corrupt the output, but not its reasoning; KIND is one of
+    ///     repeat            repeat the last four tokens after a third
+    ///     replacement       send some U+FFFD in the middle
+    ///     mojibake          send UTF-8 that was decoded as Latin-1 in the middle
+    ///     script            send Cyrillic words in the second half
+    ///     blank             send only spaces and line feeds
+    ///     after-end         send an event after the finish reason, in chats and completions
+    ///     usage             report half of the tokens
+    ///     same              send the same text, whatever the prompt
+    ///     crosstalk         begin with the end of another request's prompt
+    ///     burst             send all tokens in one event, when the last of them is due
+    ///     truncated         end after a third, with the finish reason stop
     #[arg(long, value_name = "SELECTOR:FAULT", value_parser = fault, verbatim_doc_comment)]
     fault: Vec<FaultRule>,
 }

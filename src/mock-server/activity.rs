@@ -8,6 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use base::units::{Clock, Nanos};
 
+use super::script::Arrival;
 use super::timing::PendingSpans;
 
 /// The counters of a server. All are updated before the last byte of a response is sent, so a
@@ -107,7 +108,7 @@ impl Activity {
         self.waiting.fetch_add(1, Relaxed);
         InFlight {
             activity: self.clone(),
-            number,
+            beginning: Arrival { number, in_flight },
             arrival,
             stage: Stage::Waiting,
             kv_tokens: 0,
@@ -122,7 +123,7 @@ impl Activity {
 #[derive(Debug)]
 pub(super) struct InFlight {
     activity: Arc<Activity>,
-    number: u64,
+    beginning: Arrival,
     arrival: Nanos,
     stage: Stage,
     kv_tokens: u64,
@@ -140,9 +141,9 @@ enum Stage {
 }
 
 impl InFlight {
-    /// Returns the request's number, from 1.
-    pub(super) const fn number(&self) -> u64 {
-        self.number
+    /// Returns the request's number, and how many requests were in flight at its arrival.
+    pub(super) const fn beginning(&self) -> Arrival {
+        self.beginning
     }
 
     /// Admits the request, which holds `permit` until its end.

@@ -121,6 +121,11 @@ pub(super) trait Dialect: Debug + Sync {
     /// Appends the closing event with the index `_at`, from 0.
     fn close(&self, _reply: &Reply, _at: u64, _out: &mut String) {}
 
+    /// Returns whether [`Self::chunk`] can append content that follows the finish reason.
+    fn can_continue(&self) -> bool {
+        false
+    }
+
     fn error_event(&self) -> String {
         format!("data: {}", self.error(SCRIPTED, "InternalServerError", None, 500))
     }

@@ -1,5 +1,7 @@
 //! Responses as bytes: whole, or event by event with their due times. Pure.
 
+mod text;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,9 +11,11 @@ use base::units::Nanos;
 use super::activity::Finish;
 use super::dialect::{Dialect, SCRIPTED};
 use super::schedule::{Schedule, mix, unit};
-use super::script::{Fault, Script};
+use super::script::{Corruption, Fault, Script};
 use super::timing::Report;
 use super::vocabulary::Vocabulary;
+
+pub(super) use self::text::Wording;
 
 /// The material of a server's responses.
 #[derive(Debug)]
@@ -52,8 +56,7 @@ pub(super) struct Reply {
     pub(super) choices: u64,
     /// Whether a response that is not streamed is plain text.
     pub(super) plain: bool,
-    /// Position in the vocabulary's text at which the text of this response begins.
-    pub(super) start: u64,
+    pub(super) wording: Wording,
     /// Number of tokens of each choice, including reasoning.
     pub(super) tokens: u64,
     /// Number of these tokens that are reasoning.
@@ -109,18 +112,23 @@ impl Event {
 }
 
 impl Reply {
-    /// Appends the tokens of `choice` from the index `first` on. Each choice begins at a different
-    /// position of the vocabulary's text.
-    pub(super) fn append_text(&self, out: &mut String, choice: u64, first: u64, count: u64) {
-        let position = self.start.wrapping_add(17 * choice).wrapping_add(first);
-        self.material.vocabulary.append(out, position, count);
+    /// Ends the output early, if the script has it end.
+    pub(super) fn truncate(&mut self) {
+        if self.corruption() == Some(Corruption::Truncated) && self.tokens > 0 {
+            self.tokens = (self.tokens / 3).max(1);
+            self.reasoning = self.reasoning.min(self.tokens);
+            self.finish = Finish::Stop;
+        }
     }
 
-    /// Returns the tokens of the first choice from the index `first` on.
-    pub(super) fn text(&self, first: u64, count: u64) -> String {
-        let mut text = String::new();
-        self.append_text(&mut text, 0, first, count);
-        text
+    /// Returns what usage reports of a number of generated tokens.
+    pub(super) fn reported(&self, tokens: u64) -> u64 {
+        if self.corruption() == Some(Corruption::Usage) { tokens / 2 } else { tokens }
+    }
+
+    /// Returns whether all tokens are in one event.
+    pub(super) fn is_burst(&self) -> bool {
+        self.corruption() == Some(Corruption::Burst)
     }
 
     /// Returns whether the stream omits its end marker.
@@ -171,6 +179,15 @@ impl Reply {
         chunks.max(1)
     }
 
+    /// Returns the number of content events of each choice in a stream. At least one.
+    pub(super) fn content_events(&self) -> u64 {
+        if self.is_burst() {
+            u64::from(self.reasoning > 0 && self.reasoning < self.tokens) + 1
+        } else {
+            self.chunks()
+        }
+    }
+
     /// Returns how much of a whole body of `length` bytes is sent, if not all.
     pub(super) fn whole_cut(&self, length: usize) -> Option<usize> {
         self.cut(0, true, length)
@@ -210,6 +227,7 @@ pub(super) struct Events {
 enum Next {
     Open { at: u64 },
     Chunk { first: u64, choice: u64 },
+    Late,
     Error,
     Close { at: u64 },
     Nothing,
@@ -277,7 +295,8 @@ impl Events {
     }
 
     fn chunk(&mut self, first: u64, choice: u64) -> Event {
-        let Reply { tokens, reasoning, per_chunk, choices, dialect, .. } = self.reply;
+        let Reply { tokens, reasoning, per_chunk, choices, .. } = self.reply;
+        let per_chunk = if self.reply.is_burst() { tokens.max(1) } else { per_chunk };
         let is_reasoning = first < reasoning;
         let count = per_chunk.min(if is_reasoning { reasoning } else { tokens } - first);
         let after = first + count;
@@ -285,21 +304,40 @@ impl Events {
         self.next = match (choice + 1 < choices, is_last) {
             (true, _) => Next::Chunk { first, choice: choice + 1 },
             (false, false) => Next::Chunk { first: after, choice: 0 },
+            (false, true) if self.has_late() => Next::Late,
             (false, true) => self.closing(0),
         };
         let at = self.content_sent;
+        let event = self.content(Chunk { choice, first, count, at, is_reasoning, is_last });
+        // The due time of the next step; what follows the last step is due with it.
+        if matches!(self.next, Next::Chunk { choice: 0, .. }) {
+            self.due = self.schedule.next_due();
+        }
+        event
+    }
+
+    /// Returns whether content follows the end.
+    fn has_late(&self) -> bool {
+        let is_late = self.reply.corruption() == Some(Corruption::AfterEnd);
+        is_late && self.reply.dialect.can_continue()
+    }
+
+    /// Returns one more token of the first choice.
+    fn late(&mut self) -> Event {
+        self.next = self.closing(0);
+        let (first, at) = (self.reply.tokens, self.content_sent);
+        self.content(Chunk { choice: 0, first, count: 1, at, is_reasoning: false, is_last: false })
+    }
+
+    fn content(&mut self, chunk: Chunk) -> Event {
+        let Chunk { choice, count, at, .. } = chunk;
         let mut data = self.data();
-        let chunk = Chunk { choice, first, count, at, is_reasoning, is_last };
-        dialect.chunk(&self.reply, &chunk, &mut data);
+        self.reply.dialect.chunk(&self.reply, &chunk, &mut data);
         if self.reply.fault == Some(Fault::GarbageJson { at_event: at }) {
             garble(&mut data);
         }
         let event = self.event(data, count, choice);
         self.content_sent += 1;
-        // The due time of the next step; what follows the last step is due with it.
-        if matches!(self.next, Next::Chunk { choice: 0, .. }) {
-            self.due = self.schedule.next_due();
-        }
         event
     }
 
@@ -346,6 +384,7 @@ impl Iterator for Events {
         let event = match self.next {
             Next::Open { at } => self.open(at),
             Next::Chunk { first, choice } => self.chunk(first, choice),
+            Next::Late => self.late(),
             Next::Error => self.error(),
             Next::Close { at } => self.close(at),
             Next::Nothing => return None,

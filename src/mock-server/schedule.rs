@@ -6,7 +6,7 @@
 
 use base::units::Nanos;
 
-use super::script::{Fault, Jitter, Script};
+use super::script::{Corruption, Fault, Jitter, Script};
 
 /// The due times of one response, in order.
 #[derive(Debug, Clone)]
@@ -54,7 +54,10 @@ impl Schedule {
                 .map(|[after, duration]| [began + after, began + after + duration]),
             steps,
             step: 0,
-            together: script.chunks_together,
+            together: match fault {
+                Some(Fault::Corrupt(Corruption::Burst)) => u64::MAX,
+                _ => script.chunks_together,
+            },
             with_last: 0,
             last: origin,
         }
@@ -199,6 +202,12 @@ mod tests {
         let script = Script { chunks_together: 3, ..script(500, 20, Jitter::None) };
         let expected = [1_540, 1_540, 1_540, 1_600, 1_600, 1_600, 1_620];
         assert_eq!(dues(&script, None, 7), expected);
+    }
+
+    #[test]
+    fn a_burst_waits_for_its_last_token() {
+        let burst = Fault::Corrupt(Corruption::Burst);
+        assert_eq!(dues(&script(500, 20, Jitter::None), Some(&burst), 4), [1_560; 4]);
     }
 
     /// The first request arrived at 200: nothing is sent from 1510 to 1570.

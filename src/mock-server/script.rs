@@ -1,13 +1,16 @@
 //! The server's behaviour: sizes, times and faults, and their textual format.
 
+mod corruption;
 mod fault;
 
 use std::str::FromStr;
 
 use base::units::Nanos;
 
+use super::schedule::mix;
 use super::{MockServerError, PrefixCacheSize, Timing};
 
+pub(crate) use self::corruption::Corruption;
 pub use self::fault::FaultRule;
 pub(crate) use self::fault::{Fault, JobFault};
 
@@ -131,11 +134,32 @@ impl Script {
         Err(MockServerError::Script { problem })
     }
 
-    /// Returns the fault of the request with the number `arrival`, from 1.
-    pub(super) fn fault_for(&self, arrival: u64) -> Option<&Fault> {
-        self.faults.iter().find(|rule| rule.selector.selects(arrival)).map(|rule| &rule.fault)
+    /// Returns the fault of a request.
+    pub(super) fn fault_for(&self, arrival: Arrival) -> Option<&Fault> {
+        // Each rule draws for itself, so that a share is one of the requests that reach the rule.
+        let bits = |rule| mix(mix(mix(self.seed, RULES), rule), arrival.number);
+        let mut rules = (0..).zip(&self.faults);
+        rules.find(|(at, rule)| rule.selects(arrival, bits(*at))).map(|(_, rule)| &rule.fault)
+    }
+
+    /// Returns whether a response may begin with another request's prompt.
+    pub(super) fn has_crosstalk(&self) -> bool {
+        let crosstalk = Fault::Corrupt(Corruption::Crosstalk);
+        self.faults.iter().any(|rule| rule.fault == crosstalk)
     }
 }
+
+/// The arrival of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// Number of requests that are in flight then, with this one.
+    pub(crate) in_flight: u64,
+}
+
+/// Keeps the draws of rules apart from other uses of the seed.
+const RULES: u64 = 0x72_75_6c_65_73;
 
 /// Maximum count of a semaphore on any platform.
 const MAX_CONCURRENT: usize = 1 << 28;
@@ -211,6 +235,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn numbers(script: &Script, fault: &Fault) -> Vec<u64> {
+        let hit = |number| script.fault_for(Arrival { number, in_flight: 1 }) == Some(fault);
+        (1..=10_000).filter(|number| hit(*number)).collect()
+    }
+
+    #[test]
+    fn a_rate_selects_its_share_and_the_same_again() {
+        let rules = ["rate=10%:hang", "rate=10%:close"];
+        let faults: Vec<FaultRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        let script = Script { faults, ..Script::default() };
+        let (hang, close) =
+            (numbers(&script, &Fault::Hang), numbers(&script, &Fault::CloseBeforeResponse));
+        // 1000 and 900 of 10,000, each with a standard deviation of 30: six of them either way.
+        assert!((820..1180).contains(&hang.len()), "{}", hang.len());
+        assert!((720..1080).contains(&close.len()), "{}", close.len());
+        assert_eq!(numbers(&script, &Fault::Hang), hang);
+        let other = Script { seed: 1, ..script };
+        assert_ne!(numbers(&other, &Fault::Hang), hang);
+    }
 
     #[test]
     fn durations_and_jitter() {

@@ -1,6 +1,7 @@
 //! Routes, and the handling of a request from its arrival to its last byte.
 
 mod answer;
+mod latest;
 mod rate_limit;
 
 use std::future::pending;
@@ -18,12 +19,13 @@ use base::timer::Timer;
 use base::units::{Clock, Nanos};
 
 use self::answer::{Answer, announce, models_body, not_found, plain, response, too_large};
+use self::latest::LatestPrompts;
 use self::rate_limit::RateLimit;
 use super::activity::{Activity, Finish, InFlight};
 use super::connection::{Framing, Handed, Tracked, Wire};
 use super::dialect::{Call, Dialect, LookupResult, Purpose, Route, SCRIPTED, json_string};
 use super::prefix_cache::PrefixCache;
-use super::reply::{Events, Reply, ReplyContent};
+use super::reply::{Events, Reply, ReplyContent, Wording};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
 use super::script::{Fault, Script};
@@ -54,6 +56,8 @@ pub(super) struct Service {
     /// When the first request arrived.
     began: OnceLock<Nanos>,
     cache: Option<Lock<PrefixCache>>,
+    /// What responses may begin with, if the script has such a fault.
+    latest: Option<Lock<LatestPrompts>>,
     /// The body of `/v1/models`.
     models: Bytes,
 }
@@ -78,8 +82,7 @@ struct Order {
     model: String,
     stream: bool,
     tell_usage: bool,
-    /// A hash of the prompts, at which the text begins.
-    start: u64,
+    wording: Wording,
     prompt_tokens: u64,
     /// The tokens of the prompt, if there is a prefix cache.
     prompt: Vec<u32>,
@@ -108,6 +111,7 @@ impl Service {
             rate_limit: script.rate_limit.map(|rate| Lock::new(RateLimit::new(rate))),
             began: OnceLock::new(),
             cache: script.prefix_cache.map(|size| Lock::new(PrefixCache::new(size))),
+            latest: script.has_crosstalk().then(Lock::default),
             models: models_body(&script.models, created),
             script,
         }
@@ -147,7 +151,7 @@ impl Service {
             model: json_string(model),
             stream,
             tell_usage: self.script.usage && ask.tell_usage,
-            start: measured.hash,
+            wording: self.wording(measured.hash, &ask.prompts),
             prompt_tokens: measured.tokens,
             prompt,
             choices: ask.choices,
@@ -155,6 +159,20 @@ impl Service {
             tokens,
             finish,
         })
+    }
+
+    /// Returns the text for prompts with this hash.
+    fn wording(&self, hash: u64, prompts: &[Prompt<'_>]) -> Wording {
+        let Some(latest) = &self.latest else {
+            return Wording { start: hash, ..Wording::default() };
+        };
+        let texts = prompts.iter().rev().filter_map(|prompt| match prompt {
+            Prompt::Text(text) => Some(&**text),
+            Prompt::TokenIds(_) => None,
+        });
+        let last = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        let other = latest.lock().replace(hash, last).unwrap_or_default();
+        Wording::with_prompt(hash, &other)
     }
 
     /// Looks the prompt of an admitted request up in the prefix cache, if there is one. Returns how
@@ -195,7 +213,7 @@ impl Service {
             model: order.model,
             choices: order.choices,
             plain: order.plain,
-            start: order.start,
+            wording: order.wording,
             tokens: order.tokens,
             reasoning,
             per_chunk: self.script.tokens_per_chunk,
@@ -208,6 +226,7 @@ impl Service {
             work: Nanos::ZERO,
             report: None,
         };
+        reply.truncate();
         let waited = origin.since(arrival);
         reply.report = Report::new(&self.script, number, [waited, ttft], reply.chunks(), factor);
         reply
@@ -290,8 +309,8 @@ impl Connection {
         let service = &self.service;
         let began = *service.began.get_or_init(|| arrival);
         let mut in_flight = service.activity.arrive(arrival);
-        let number = in_flight.number();
-        let fault = self.service.script.fault_for(number).cloned();
+        let number = in_flight.beginning().number;
+        let fault = self.service.script.fault_for(in_flight.beginning()).cloned();
         self.track(route, arrival, number, &head.headers, fault.as_ref());
         match &fault {
             Some(Fault::Hang) => return pending().await,

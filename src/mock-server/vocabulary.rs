@@ -77,6 +77,26 @@ const WORDS: &[&str] = &[
     "now",
 ];
 
+/// Words of another script, of one token each as well.
+const FOREIGN_WORDS: &[&str] = &[
+    "время",
+    "день",
+    "год",
+    "что",
+    "это",
+    "как",
+    "для",
+    "после",
+    "может",
+    "было",
+    "только",
+    "также",
+    "если",
+    "все",
+    "они",
+    "его",
+];
+
 /// The endless text of a server: the word at each position, of which there are 2^64.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
@@ -101,6 +121,11 @@ impl Vocabulary {
         for index in 0..count {
             self.append_one(out, self.words, first.wrapping_add(index));
         }
+    }
+
+    /// Appends one token of another script.
+    pub(super) fn append_foreign(&self, out: &mut String, position: u64) {
+        self.append_one(out, FOREIGN_WORDS, position);
     }
 
     fn append_one(&self, out: &mut String, words: &[&str], position: u64) {
@@ -191,7 +216,7 @@ mod tests {
 
     #[test]
     fn each_word_is_one_token() {
-        for &word in WORDS {
+        for &word in WORDS.iter().chain(FOREIGN_WORDS) {
             let piece = format!(" {word}");
             assert_eq!(TokenCounter::builtin().count(&piece), 1, "{piece}");
         }

@@ -73,7 +73,7 @@ fn play(page: &Page) -> Vec<String> {
     failures
 }
 
-/// The selectors and faults of the page are those of the help, with the same arguments.
+/// The selectors, faults and kinds of corruption of the page are those of the help, with the same arguments.
 #[test]
 fn the_help_of_faults_lists_what_the_page_lists() {
     let page = read("docs/mock-server.md");
@@ -91,7 +91,8 @@ fn the_help_of_faults_lists_what_the_page_lists() {
     let listed = selectors.chain(faults).filter_map(|word| word.split('=').next());
     let listed: BTreeSet<&str> = listed.filter(|word| !word.is_empty()).collect();
     assert_eq!(listed, documented);
-    assert_eq!(listed.len(), 19);
+    // Selectors, faults and kinds of corruption.
+    assert_eq!(listed.len(), 5 + 16 + 11);
 }
 
 /// Number of tests that share the rows of the table of tasks.

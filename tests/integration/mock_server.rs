@@ -229,6 +229,85 @@ fn the_text_follows_from_the_prompt_and_the_seed() {
     }
 }
 
+/// Returns the text of a streamed chat of 12 tokens with the prompt `hello world`.
+fn streamed_text(server: &MockServer) -> String {
+    let reply = post(server, CHAT, &chat(12, true));
+    let events = reply.events();
+    let (end, events) = events.split_last().unwrap();
+    assert_eq!(*end, "[DONE]");
+    let text = |event: &&str| {
+        let chunk: Value = serde_json::from_str(event).unwrap();
+        chunk["choices"][0]["delta"]["content"].as_str().unwrap().to_owned()
+    };
+    events.iter().map(text).collect()
+}
+
+#[test]
+fn a_corrupt_output_is_the_same_streamed_and_whole() {
+    let plain = text_for(&serve(Script::default()), "hello world");
+    let words: Vec<&str> = plain.split(' ').collect();
+    // A space precedes each word.
+    assert_eq!((words.len(), words[0]), (13, ""));
+    let server = serve(faulty(&["all:corrupt=repeat"]));
+    let repeated = words[..5].join(" ").repeat(3);
+    assert_eq!(text_for(&server, "hello world"), repeated);
+    assert_eq!(streamed_text(&server), repeated);
+    let server = serve(faulty(&["all:corrupt=blank"]));
+    assert_eq!(text_for(&server, "hello world"), "   \n".repeat(3));
+    assert_eq!(streamed_text(&server), "   \n".repeat(3));
+}
+
+#[test]
+fn a_text_may_be_that_of_another_request() {
+    let server = serve(faulty(&["all:corrupt=same"]));
+    assert_eq!(text_for(&server, "one two"), text_for(&server, "three four"));
+
+    let plain = text_for(&serve(Script::default()), "hello world");
+    let server = serve(faulty(&["all:corrupt=crosstalk"]));
+    assert_eq!(text_for(&server, "hello world"), plain);
+    text_for(&server, &format!("start{} the \"end\"", " word".repeat(20)));
+    // The last 40 characters of that prompt are eight words, in place of the text's first eight.
+    let words: Vec<&str> = plain.split(' ').skip(9).collect();
+    let end = format!("{} the \"end\"", " word".repeat(6));
+    for _ in 0..2 {
+        assert_eq!(text_for(&server, "hello world"), format!("{end} {}", words.join(" ")));
+    }
+}
+
+#[test]
+fn a_share_of_the_requests_has_a_fault_and_the_same_again() {
+    let run = || {
+        let server = serve(faulty(&["rate=25%:corrupt=truncated"]));
+        let ended_early = |_| {
+            let body = post(&server, CHAT, &chat(12, false)).json();
+            let count = body["usage"]["completion_tokens"].as_u64().unwrap();
+            let text = body["choices"][0]["message"]["content"].as_str().unwrap();
+            assert_eq!(tokens(text) as u64, count);
+            let reason = if count == 4 { "stop" } else { "length" };
+            assert_eq!(body["choices"][0]["finish_reason"], reason);
+            count == 4
+        };
+        (0..200).map(ended_early).collect::<Vec<bool>>()
+    };
+    let ended_early = run();
+    // 50 with a standard deviation of 6.
+    let count = ended_early.iter().filter(|early| **early).count();
+    assert!((14..=86).contains(&count), "{count}");
+    assert_eq!(run(), ended_early);
+}
+
+#[test]
+fn a_fault_may_be_one_of_load() {
+    let rules = ["requests=2:hang", "all,above=1:corrupt=blank"];
+    let server = serve(faulty(&rules));
+    let plain = text_for(&server, "hello world");
+    assert_eq!(tokens(&plain), 12);
+    let mut raw = Raw::connect(&server);
+    raw.send(CHAT, "waits", &chat(1, false));
+    until("the second request", || server.requests_received() == 2);
+    assert_eq!(text_for(&server, "hello world"), "   \n".repeat(3));
+}
+
 #[test]
 fn without_a_limit_the_script_decides() {
     let server = serve(Script { output_tokens: 7, ..Script::default() });

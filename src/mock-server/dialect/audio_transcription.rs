@@ -36,7 +36,7 @@ impl Dialect for AudioTranscription {
 
     fn whole(&self, reply: &Reply) -> Vec<u8> {
         if reply.plain {
-            return reply.text(0, reply.tokens).into_bytes();
+            return reply.plain_text().into_bytes();
         }
         let mut out = String::from(r#"{"text":""#);
         reply.append_text(&mut out, 0, 0, reply.tokens);
@@ -73,7 +73,7 @@ impl Dialect for AudioTranscription {
 
 fn append_usage(reply: &Reply, out: &mut String) {
     if let Some(input) = reply.usage {
-        let output = if reply.is_empty() { 0 } else { reply.tokens };
+        let output = if reply.is_empty() { 0 } else { reply.reported(reply.tokens) };
         let _ = write!(
             out,
             r#","usage":{{"type":"tokens","input_tokens":{input},"output_tokens":{output},"total_tokens":{}}}"#,

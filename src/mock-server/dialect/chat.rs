@@ -74,6 +74,10 @@ impl Dialect for Chat {
         openai::close(reply, at, out);
     }
 
+    fn can_continue(&self) -> bool {
+        true
+    }
+
     fn closes_after_error(&self) -> bool {
         true
     }

@@ -50,6 +50,10 @@ impl Dialect for Completions {
         openai::close(reply, at, out);
     }
 
+    fn can_continue(&self) -> bool {
+        true
+    }
+
     fn closes_after_error(&self) -> bool {
         true
     }

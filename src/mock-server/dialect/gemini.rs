@@ -124,9 +124,9 @@ fn finish(reply: &Reply, says_end: bool, said: u64, out: &mut String) {
     }
     out.push_str(r#""index":0}],"#);
     if let Some(prompt) = reply.usage {
-        let thoughts = said.min(*reasoning);
-        let answer = said - thoughts;
-        let total = prompt + said;
+        let thoughts = reply.reported(said.min(*reasoning));
+        let answer = reply.reported(said) - thoughts;
+        let total = prompt + thoughts + answer;
         let _ = write!(out, r#""usageMetadata":{{"promptTokenCount":{prompt},"#);
         if let Some(cached) = reply.cached {
             let _ = write!(out, r#""cachedContentTokenCount":{cached},"#);

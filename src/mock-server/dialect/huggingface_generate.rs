@@ -91,6 +91,6 @@ fn append_details(reply: &Reply, prompt: u64, out: &mut String) {
     let _ = write!(
         out,
         r#","details":{{"finish_reason":"{reason}","generated_tokens":{},"seed":null,"input_length":{prompt}}}"#,
-        reply.tokens
+        reply.reported(reply.tokens)
     );
 }

@@ -197,6 +197,7 @@ fn append_usage(reply: &Reply, out: &mut String, output_tokens: u64) {
     if let Some(prompt) = reply.usage {
         let cached = reply.cached.unwrap_or(0);
         let computed = prompt - cached;
+        let output_tokens = reply.reported(output_tokens);
         let _ = write!(
             out,
             r#","usage":{{"input_tokens":{computed},"cache_creation_input_tokens":0,"cache_read_input_tokens":{cached},"output_tokens":{output_tokens}}}"#

@@ -153,7 +153,7 @@ pub(super) fn close(reply: &Reply, at: u64, out: &mut String) {
 }
 
 fn append_usage(reply: &Reply, out: &mut String, prompt_tokens: u64) {
-    let completion_tokens = reply.tokens * reply.choices;
+    let completion_tokens = reply.reported(reply.tokens * reply.choices);
     let total_tokens = prompt_tokens + completion_tokens;
     let _ = write!(
         out,
@@ -163,7 +163,7 @@ fn append_usage(reply: &Reply, out: &mut String, prompt_tokens: u64) {
         let _ = write!(out, r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#);
     }
     if reply.reasoning > 0 {
-        let reasoning = reply.reasoning * reply.choices;
+        let reasoning = reply.reported(reply.reasoning * reply.choices);
         let _ = write!(out, r#","completion_tokens_details":{{"reasoning_tokens":{reasoning}}}"#);
     }
     out.push('}');

@@ -133,7 +133,7 @@ const BETWEEN: u64 = 5;
 /// Returns the sequence number of the last chunk.
 fn last_chunk(reply: &Reply) -> u64 {
     let has_both = reply.reasoning > 0 && reply.tokens > reply.reasoning;
-    OPENINGS + reply.chunks() - 1 + if has_both { BETWEEN } else { 0 }
+    OPENINGS + reply.content_events() - 1 + if has_both { BETWEEN } else { 0 }
 }
 
 /// The items of a response.
@@ -281,6 +281,7 @@ fn response(reply: &Reply, out: &mut String, status: &str) {
     match reply.usage.filter(|_| has_ended) {
         None => out.push_str("null"),
         Some(prompt) => {
+            let [tokens, reasoning] = [*tokens, *reasoning].map(|count| reply.reported(count));
             let total = prompt + tokens;
             let cached = reply.cached.unwrap_or(0);
             let _ = write!(

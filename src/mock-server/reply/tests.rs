@@ -7,7 +7,7 @@ use super::*;
 use crate::dialect;
 
 /// A chat response of three tokens, whose chunks are due at 110, 120 and 130.
-fn reply(fault: Option<Fault>) -> Reply {
+pub(super) fn reply(fault: Option<Fault>) -> Reply {
     Reply {
         material: Arc::new(ReplyContent::new(&Script::default())),
         dialect: dialect("/v1/chat/completions"),
@@ -16,7 +16,7 @@ fn reply(fault: Option<Fault>) -> Reply {
         model: "\"m\"".to_owned(),
         choices: 1,
         plain: false,
-        start: 0,
+        wording: Wording::default(),
         tokens: 3,
         reasoning: 0,
         per_chunk: 1,
@@ -36,7 +36,7 @@ fn dialect(path: &str) -> &'static dyn Dialect {
     dialect::find(&http::Method::POST, path).unwrap().0
 }
 
-fn events(reply: Reply) -> Events {
+pub(super) fn events(reply: Reply) -> Events {
     let script = Script { ttft: Nanos(10), itl: Nanos(10), ..Script::default() };
     let times = [Nanos(100), Nanos(100), script.ttft];
     let schedule = Schedule::new(&script, [1, reply.chunks()], times, reply.fault.as_ref());
@@ -49,7 +49,7 @@ fn data(event: &Event) -> &str {
     text.strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap()
 }
 
-fn json(event: &Event) -> Value {
+pub(super) fn json(event: &Event) -> Value {
     serde_json::from_str(data(event)).unwrap()
 }
 
@@ -190,7 +190,7 @@ fn a_whole_chat() {
 
 /// The server's and the client's side of each dialect that streams text, and the client's side that
 /// detects the dialect.
-fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpoint>)> {
+pub(super) fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpoint>)> {
     let streams = |kind: &&EndpointType| kind.traits().supports_streaming;
     let config = |endpoint_type| endpoint::Config::new(endpoint_type, true);
     let pairs = |kind: &EndpointType| {
@@ -207,7 +207,7 @@ fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpo
 }
 
 /// Parses a stream. One item of `events` may contain several events, so the text is split again.
-fn read_stream(client: &dyn endpoint::Endpoint, events: Events) -> ParsedResponse {
+pub(super) fn read_stream(client: &dyn endpoint::Endpoint, events: Events) -> ParsedResponse {
     let text: String =
         events.map(|event| String::from_utf8(event.bytes.to_vec()).unwrap()).collect();
     let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
@@ -217,6 +217,15 @@ fn read_stream(client: &dyn endpoint::Endpoint, events: Events) -> ParsedRespons
         let end = body.bytes.len() as u32;
         body.events.push(SseEvent { arrival: Nanos(1).into(), start, end });
     }
+    client.parse(&body)
+}
+
+/// Parses a body that is not streamed.
+pub(super) fn read_whole(client: &dyn endpoint::Endpoint, reply: &Reply) -> ParsedResponse {
+    let bytes = reply.whole();
+    let end = bytes.len() as u32;
+    let event = SseEvent { arrival: Nanos(1).into(), start: 0, end };
+    let body = ResponseBody { bytes: bytes.to_vec(), is_event_stream: false, events: vec![event] };
     client.parse(&body)
 }
 
@@ -256,12 +265,7 @@ fn each_dialect_is_read_by_its_client() {
         let bears_thought = parsed.content.iter().filter(|piece| !piece.is_output).count();
         assert_eq!(bears_thought as u64, thoughts, "{dialect:?}");
 
-        let bytes = reply_of(dialect, None).whole();
-        let end = bytes.len() as u32;
-        let event = SseEvent { arrival: Nanos(1).into(), start: 0, end };
-        let body =
-            ResponseBody { bytes: bytes.to_vec(), is_event_stream: false, events: vec![event] };
-        check_answer(&client.parse(&body), dialect);
+        check_answer(&read_whole(&*client, &reply_of(dialect, None)), dialect);
     }
 }
 

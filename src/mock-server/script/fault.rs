@@ -5,14 +5,19 @@ use std::str::FromStr;
 
 use base::units::Nanos;
 
-use super::parse_duration;
+use super::corruption::Corruption;
+use super::{Arrival, parse_duration};
 use crate::MockServerError;
+use crate::schedule::unit;
 
 /// A fault, and the requests that it applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultRule {
     /// The requests.
     pub selector: Selector,
+    /// It applies only to those of them at whose arrival more than this number are in flight, each
+    /// included.
+    pub above: Option<u64>,
     /// What happens to them.
     pub fault: Fault,
 }
@@ -28,15 +33,53 @@ pub enum Selector {
     First(u64),
     /// The requests with these numbers.
     Requests(Vec<u64>),
+    /// A share of the requests.
+    Rate(Share),
+}
+
+/// A share in percent, from 0 to 100, which is written exactly as it is read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    percent: f64,
+}
+
+/// It is always a number.
+impl Eq for Share {}
+
+impl Share {
+    /// Reads a share such as `0.5%` or `0.005`.
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let (number, factor) = match text.strip_suffix('%') {
+            Some(percent) => (percent, 1.0),
+            None => (text, 100.0),
+        };
+        let percent = number.parse::<f64>().ok().map(|number| number * factor);
+        let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+        percent.map(|percent| Self { percent }).ok_or("requires a share up to 100%, such as 0.5%")
+    }
+
+    /// Returns whether one of many requests, with these random bits, is in the share.
+    fn has(self, bits: u64) -> bool {
+        unit(bits) * 100.0 < self.percent
+    }
+}
+
+impl FaultRule {
+    /// Returns whether the rule applies to a request, whose `bits` are random.
+    pub(super) fn selects(&self, arrival: Arrival, bits: u64) -> bool {
+        self.selector.selects(arrival.number, bits)
+            && self.above.is_none_or(|above| arrival.in_flight > above)
+    }
 }
 
 impl Selector {
-    pub(super) fn selects(&self, arrival: u64) -> bool {
+    fn selects(&self, number: u64, bits: u64) -> bool {
         match self {
             Self::All => true,
-            Self::Every(n) => arrival.is_multiple_of(*n),
-            Self::First(n) => arrival <= *n,
-            Self::Requests(list) => list.contains(&arrival),
+            Self::Every(n) => number.is_multiple_of(*n),
+            Self::First(n) => number <= *n,
+            Self::Requests(list) => list.contains(&number),
+            Self::Rate(share) => share.has(bits),
         }
     }
 }
@@ -102,6 +145,8 @@ pub enum Fault {
     },
     /// The spans of the request are in a trace of their own, and without its `x-request-id`.
     NewTrace,
+    /// The output is corrupt, though the status is 200.
+    Corrupt(Corruption),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +177,11 @@ impl FromStr for FaultRule {
     fn from_str(rule: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (selector, fault) = rule.split_once(':').ok_or("does not contain `:`")?;
-            Ok(Self { selector: parse_selector(selector)?, fault: parse_fault(fault)? })
+            let (selector, above) = match selector.rsplit_once(",above=") {
+                Some((selector, above)) => (selector, Some(count(above)?)),
+                None => (selector, None),
+            };
+            Ok(Self { selector: parse_selector(selector)?, above, fault: parse_fault(fault)? })
         };
         parse().map_err(|problem| MockServerError::Fault { rule: rule.to_owned(), problem })
     }
@@ -146,7 +195,11 @@ fn parse_selector(text: &str) -> Result<Selector, &'static str> {
         Some(("requests", list)) => {
             list.split(',').map(positive).collect::<Result<_, _>>().map(Selector::Requests)
         }
-        _ => Err("has an unknown selector (all, every=N, first=N, requests=N,N,…)"),
+        Some(("rate", share)) => Share::read(share).map(Selector::Rate),
+        _ => {
+            Err("has an unknown selector (all, every=N, first=N, requests=N,N,…, rate=SHARE; and \
+                  one of them with ,above=N)")
+        }
     }
 }
 
@@ -177,13 +230,14 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
             Fault::Stall { at_event: count(at)?, duration: duration(by)? }
         }
         ("new-trace", None) => Fault::NewTrace,
+        ("corrupt", Some(kind)) => Fault::Corrupt(kind.parse()?),
         ("lie", Some(factor)) => {
             Fault::Lie { factor: factor.parse().map_err(|_| "requires a whole number")? }
         }
         _ => {
             return Err("has an unknown fault, or one with the wrong number of arguments \
                         (status, cut, cut-mid, garbage, empty, no-done, error, hang, close, \
-                        drip, close-after-each, job, stall, lie, new-trace)");
+                        drip, close-after-each, job, stall, lie, new-trace, corrupt)");
         }
     };
     Ok(fault)
@@ -217,7 +271,11 @@ fn duration(text: &str) -> Result<Nanos, &'static str> {
 
 impl fmt::Display for FaultRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.selector, self.fault)
+        write!(f, "{}", self.selector)?;
+        if let Some(above) = self.above {
+            write!(f, ",above={above}")?;
+        }
+        write!(f, ":{}", self.fault)
     }
 }
 
@@ -231,6 +289,7 @@ impl fmt::Display for Selector {
                 let numbers: Vec<_> = list.iter().map(u64::to_string).collect();
                 write!(f, "requests={}", numbers.join(","))
             }
+            Self::Rate(share) => write!(f, "rate={}%", share.percent),
         }
     }
 }
@@ -255,6 +314,7 @@ impl fmt::Display for Fault {
             Self::Job(fault) => write!(f, "job={}", fault.name()),
             Self::Lie { factor } => write!(f, "lie={factor}"),
             Self::NewTrace => f.write_str("new-trace"),
+            Self::Corrupt(kind) => write!(f, "corrupt={kind}"),
             Self::Stall { at_event, duration } => write!(f, "stall={at_event},{}ns", duration.0),
         }
     }
@@ -273,6 +333,7 @@ mod tests {
             rule("every=9:status=500"),
             FaultRule {
                 selector: Selector::Every(9),
+                above: None,
                 fault: Fault::Status { code: 500, body: None }
             }
         );
@@ -280,6 +341,7 @@ mod tests {
             rule("requests=1,4:status=429,{\"error\":\"slow, please: = \"}"),
             FaultRule {
                 selector: Selector::Requests(vec![1, 4]),
+                above: None,
                 fault: Fault::Status {
                     code: 429,
                     body: Some("{\"error\":\"slow, please: = \"}".to_owned())
@@ -296,6 +358,24 @@ mod tests {
             Fault::Stall { at_event: 3, duration: Nanos(1_500_000_000) }
         );
         assert_eq!(rule("all:drip=80us").fault, Fault::DripBytes { pause: Nanos(80_000) });
+        assert_eq!(rule("all:corrupt=after-end").fault, Fault::Corrupt(Corruption::AfterEnd));
+    }
+
+    #[test]
+    fn a_condition_follows_the_selector() {
+        let rule = |text: &str| {
+            let FaultRule { selector, above, .. } = text.parse().unwrap();
+            (selector, above)
+        };
+        let rate = |percent| Selector::Rate(Share { percent });
+        assert_eq!(rule("rate=0.5%:hang"), (rate(0.5), None));
+        assert_eq!(rule("rate=0.25:hang"), (rate(25.0), None));
+        assert_eq!(rule("rate=5%,above=8:corrupt=repeat"), (rate(5.0), Some(8)));
+        assert_eq!(rule("all,above=0:hang"), (Selector::All, Some(0)));
+        assert_eq!(rule("every=3,above=2:hang"), (Selector::Every(3), Some(2)));
+        let list = Selector::Requests(vec![1, 2, 3]);
+        assert_eq!(rule("requests=1,2,3:status=500,above=4:"), (list.clone(), None));
+        assert_eq!(rule("requests=1,2,3,above=4:hang"), (list, Some(4)));
     }
 
     #[test]
@@ -311,17 +391,43 @@ mod tests {
         assert!(problem("all:drip=fast").contains("a duration"));
         assert!(problem("all:job=late").contains("job=never"));
         assert!(problem("all:cut=-1").contains("whole number"));
+        assert!(problem("all:corrupt=odd").contains("unknown kind of corruption (repeat, "));
+        for share in ["101%", "5", "-1%", "NaN%", "inf%", "", "%", "5%,6%"] {
+            assert!(
+                problem(&format!("rate={share}:hang")).contains("a share up to 100%"),
+                "{share}"
+            );
+        }
+        assert!(problem("above=8:hang").contains("unknown selector"));
+        assert!(problem("all,above=:hang").contains("whole number"));
+        assert!(problem("all,above=1,above=2:hang").contains("unknown selector"));
     }
 
     #[test]
     fn selectors_count_from_one() {
         let chosen = |selector: Selector| {
-            (1..=6).filter(|arrival| selector.selects(*arrival)).collect::<Vec<_>>()
+            (1..=6).filter(|number| selector.selects(*number, 0)).collect::<Vec<_>>()
         };
         assert_eq!(chosen(Selector::Every(3)), [3, 6]);
         assert_eq!(chosen(Selector::First(2)), [1, 2]);
         assert_eq!(chosen(Selector::Requests(vec![5, 2])), [2, 5]);
         assert_eq!(chosen(Selector::All), [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn a_share_has_the_requests_with_the_lowest_bits() {
+        let quarter = Share { percent: 25.0 };
+        assert!(quarter.has((1 << 62) - 1) && !quarter.has(1 << 62));
+        let [none, all] = [0.0, 100.0].map(|percent| Share { percent });
+        assert!(!none.has(0) && all.has(u64::MAX));
+    }
+
+    #[test]
+    fn a_condition_is_about_the_requests_in_flight() {
+        let rule: FaultRule = "every=2,above=3:hang".parse().unwrap();
+        let selects = |number, in_flight| rule.selects(Arrival { number, in_flight }, 0);
+        assert!(selects(2, 4) && selects(4, u64::MAX));
+        assert!(!selects(2, 3) && !selects(3, 4));
     }
 
     fn any_rule() -> impl Strategy<Value = FaultRule> {
@@ -330,6 +436,7 @@ mod tests {
             (1..u64::MAX).prop_map(Selector::Every),
             (1..u64::MAX).prop_map(Selector::First),
             prop::collection::vec(1..u64::MAX, 1..5).prop_map(Selector::Requests),
+            (0.0..=100.0).prop_map(|percent| Selector::Rate(Share { percent })),
         ];
         let fault = prop_oneof![
             (200..600u16, prop::option::of(".*"))
@@ -347,8 +454,14 @@ mod tests {
             Just(Fault::CloseBeforeResponse),
             Just(Fault::CloseAfterEach),
             prop::sample::select(JobFault::ALL.to_vec()).prop_map(Fault::Job),
+            prop::sample::select(Corruption::ALL.to_vec()).prop_map(Fault::Corrupt),
         ];
-        (selector, fault).prop_map(|(selector, fault)| FaultRule { selector, fault })
+        let above = prop::option::of(any::<u64>());
+        (selector, above, fault).prop_map(|(selector, above, fault)| FaultRule {
+            selector,
+            above,
+            fault,
+        })
     }
 
     proptest! {
@@ -358,7 +471,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in ".*", shaped in "(all|every=|first=|requests=)[0-9,]*:[a-z-]*=?[0-9.,a-z]*") {
+        fn no_text_panics(text in ".*", shaped in "(all|every=|first=|requests=|rate=)[0-9,.%]*(,above=)?[0-9]*:[a-z-]*=?[0-9.,a-z]*") {
             let _ = text.parse::<FaultRule>();
             let _ = shaped.parse::<FaultRule>();
         }
