@@ -78,6 +78,9 @@ pub(super) struct MockServerArgs {
     /// Requests per second to accept; others get the status 429 [default: unlimited]
     #[arg(long, value_name = "RATE")]
     rate_limit: Option<f64>,
+    /// Share of responses whose text changes midway if other requests are in flight, such as 5%
+    #[arg(long, value_name = "PERCENT", value_parser = variance, default_value = "0")]
+    batch_variance: f64,
     /// Number of blocks of the simulated prefix cache [default: no prefix cache]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     prefix_cache_blocks: Option<u64>,
@@ -179,6 +182,7 @@ impl MockServerArgs {
             drift: self.drift,
             silence: self.silence,
             rate_limit: self.rate_limit,
+            batch_variance: self.batch_variance,
             timing: self.report_timing.map(|form| Timing {
                 form,
                 queue: self.queue_time,
@@ -211,9 +215,19 @@ fn jitter(text: &str) -> Result<Jitter, MockServerError> {
 
 /// Reads a growth such as `1%` or `0.01`.
 fn growth(text: &str) -> Result<f64, &'static str> {
+    fraction(text).ok_or("requires a growth such as 1%")
+}
+
+/// Reads a share such as `5%` or `0.05`.
+fn variance(text: &str) -> Result<f64, &'static str> {
+    fraction(text).filter(|share| *share <= 1.0).ok_or("requires a share up to 100%, such as 5%")
+}
+
+/// Reads a percentage or a fraction of at least 0.
+fn fraction(text: &str) -> Option<f64> {
     let (number, divisor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let growth = number.parse::<f64>().ok().map(|number| number / divisor);
-    growth.filter(|it| it.is_finite() && *it >= 0.0).ok_or("requires a growth such as 1%")
+    let fraction = number.parse::<f64>().ok()? / divisor;
+    (fraction.is_finite() && fraction >= 0.0).then_some(fraction)
 }
 
 /// Reads a time and a duration, separated by a comma.

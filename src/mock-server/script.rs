@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use base::units::Nanos;
 
-use super::schedule::mix;
+use super::schedule::{mix, unit};
 use super::{MockServerError, PrefixCacheSize, Timing};
 
 pub(crate) use self::corruption::Corruption;
@@ -59,6 +59,10 @@ pub struct Script {
     /// Requests per second that are accepted, with bursts of as many at once as in one second; others
     /// get the status 429 with `Retry-After`.
     pub rate_limit: Option<f64>,
+    /// Share of the responses, from 0 to 1, whose text goes on as another one from some token on, as
+    /// it does if the sizes of batches affect the numbers. Only if other requests are in flight at
+    /// their arrival.
+    pub batch_variance: f64,
     /// What is reported of the times of requests, if anything is.
     pub timing: Option<Timing>,
     /// The faults; the first rule that selects a request applies.
@@ -87,6 +91,7 @@ impl Default for Script {
             silence: None,
             chunks_together: 1,
             rate_limit: None,
+            batch_variance: 0.0,
             timing: None,
             faults: Vec::new(),
         }
@@ -117,6 +122,8 @@ impl Script {
             "requires a rate limit above 0"
         } else if !(self.drift >= 0.0 && self.drift.is_finite()) {
             "requires a drift of at least 0"
+        } else if !(0.0..=1.0).contains(&self.batch_variance) {
+            "requires a batch variance from 0 to 1"
         } else if self.max_concurrent == Some(0) {
             "has a limit of 0 concurrent requests; use at least 1, or no limit"
         } else if self.max_concurrent.is_some_and(|n| n > MAX_CONCURRENT) {
@@ -142,6 +149,14 @@ impl Script {
         rules.find(|(at, rule)| rule.selects(arrival, bits(*at))).map(|(_, rule)| &rule.fault)
     }
 
+    /// Returns from which of its `tokens` on the text of a request is another one, and the position at
+    /// which that text would begin.
+    pub(super) fn turn(&self, arrival: Arrival, tokens: u64) -> Option<[u64; 2]> {
+        let draw = |at| mix(mix(mix(self.seed, BATCHES), arrival.number), at);
+        let turns = arrival.in_flight > 1 && unit(draw(0)) < self.batch_variance;
+        turns.then(|| [draw(1) % tokens.max(1), draw(2)])
+    }
+
     /// Returns whether a response may begin with another request's prompt.
     pub(super) fn has_crosstalk(&self) -> bool {
         let crosstalk = Fault::Corrupt(Corruption::Crosstalk);
@@ -158,8 +173,9 @@ pub(crate) struct Arrival {
     pub(crate) in_flight: u64,
 }
 
-/// Keeps the draws of rules apart from other uses of the seed.
+/// These keep the draws of rules and of batches apart from other uses of the seed.
 const RULES: u64 = 0x72_75_6c_65_73;
+const BATCHES: u64 = 0x62_61_74_63_68;
 
 /// Maximum count of a semaphore on any platform.
 const MAX_CONCURRENT: usize = 1 << 28;
@@ -254,6 +270,26 @@ mod tests {
         assert_eq!(numbers(&script, &Fault::Hang), hang);
         let other = Script { seed: 1, ..script };
         assert_ne!(numbers(&other, &Fault::Hang), hang);
+    }
+
+    #[test]
+    fn texts_vary_only_beside_other_requests() {
+        let script = Script { batch_variance: 0.1, ..Script::default() };
+        let turns = |in_flight| -> Vec<_> {
+            let turn = |number| script.turn(Arrival { number, in_flight }, 50);
+            (1..=10_000).filter_map(turn).collect()
+        };
+        assert_eq!(turns(1), Vec::<[u64; 2]>::new());
+        let varied = turns(2);
+        // 1000 with a standard deviation of 30: six of them either way.
+        assert!((820..1180).contains(&varied.len()), "{}", varied.len());
+        assert_eq!(turns(9), varied);
+        // Each token is in its turn.
+        assert!((0..50).all(|token| varied.iter().any(|[at, _]| *at == token)));
+        assert!(varied.iter().all(|[at, _]| *at < 50));
+        let always = Script { batch_variance: 1.0, ..Script::default() };
+        let beside = |number| Arrival { number, in_flight: 2 };
+        assert!((1..1_000).all(|number| always.turn(beside(number), 0).is_some()));
     }
 
     #[test]

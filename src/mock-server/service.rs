@@ -28,7 +28,7 @@ use super::prefix_cache::PrefixCache;
 use super::reply::{Events, Reply, ReplyContent, Wording};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
-use super::script::{Fault, Script};
+use super::script::{Arrival, Fault, Script};
 use super::timing::{PendingSpans, Report, SpanSender};
 use super::vocabulary::{PromptCounter, encode};
 use super::write_log::{RequestLog, WriteLog};
@@ -194,13 +194,14 @@ impl Service {
     fn reply(
         &self,
         order: Order,
-        number: u64,
+        begun: Arrival,
         [arrival, origin, ttft]: [Nanos; 3],
         cached: Option<u64>,
         fault: Option<Fault>,
     ) -> Reply {
         let reasons = order.dialect.reasons();
         let reasoning = if reasons { self.script.reasoning_tokens.min(order.tokens) } else { 0 };
+        let number = begun.number;
         let factor = match fault {
             Some(Fault::Lie { factor }) => factor,
             _ => 1,
@@ -226,6 +227,7 @@ impl Service {
             work: Nanos::ZERO,
             report: None,
         };
+        reply.wording.turn = self.script.turn(begun, reply.tokens);
         reply.truncate();
         let waited = origin.since(arrival);
         reply.report = Report::new(&self.script, number, [waited, ttft], reply.chunks(), factor);
@@ -333,7 +335,7 @@ impl Connection {
         let ttft = self.service.ttft(&order, cached);
         let stream = order.stream;
         let times = [arrival, origin, ttft];
-        let mut reply = service.reply(order, number, times, cached, fault);
+        let mut reply = service.reply(order, in_flight.beginning(), times, cached, fault);
         let (numbers, times) = ([number, reply.chunks()], [began, origin, ttft]);
         let schedule = Schedule::new(&service.script, numbers, times, reply.fault.as_ref());
         in_flight.report(self.service.spans_of(&mut reply, arrival, &head.headers));

@@ -309,6 +309,29 @@ fn a_fault_may_be_one_of_load() {
 }
 
 #[test]
+fn a_text_may_vary_beside_another_request() {
+    let rules = ["requests=2:hang"];
+    let server = serve(Script { batch_variance: 1.0, ..faulty(&rules) });
+    let plain = text_for(&server, "hello world");
+    assert_eq!(plain, text_for(&serve(Script::default()), "hello world"));
+    let mut raw = Raw::connect(&server);
+    raw.send(CHAT, "waits", &chat(1, false));
+    until("the second request", || server.requests_received() == 2);
+    let is_same = |(a, b): &(&str, &str)| a == b;
+    let mut turns = Vec::new();
+    for _ in 0..20 {
+        let varied = text_for(&server, "hello world");
+        assert_eq!(tokens(&varied), 12);
+        let words = || varied.split(' ').zip(plain.split(' ')).skip(1);
+        turns.push(words().take_while(is_same).count());
+        // After the turn, a word is the same by chance only.
+        let after = words().skip_while(is_same).filter(is_same).count();
+        assert!(after < 6, "{varied} | {plain}");
+    }
+    assert!(turns.iter().any(|turn| *turn != turns[0]), "{turns:?}");
+}
+
+#[test]
 fn without_a_limit_the_script_decides() {
     let server = serve(Script { output_tokens: 7, ..Script::default() });
     let body = json!({"model": "any", "messages": [{"role": "user", "content": "hi"}]});

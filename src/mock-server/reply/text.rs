@@ -9,6 +9,8 @@ use crate::script::{Corruption, Fault};
 pub(crate) struct Wording {
     /// Position in the vocabulary's text at which it begins.
     pub(crate) start: u64,
+    /// The token from which on it is another text, and where that begins.
+    pub(crate) turn: Option<[u64; 2]>,
     /// The pieces of another request's prompt that its first tokens are replaced by.
     pub(crate) foreign: Vec<String>,
 }
@@ -38,7 +40,7 @@ impl Wording {
                 None => foreign.push(c.into()),
             }
         }
-        Self { start, foreign }
+        Self { start, turn: None, foreign }
     }
 }
 
@@ -93,8 +95,12 @@ impl Reply {
     }
 
     fn append_words(&self, out: &mut String, choice: u64, first: u64, count: u64) {
-        let position = self.position(choice, first);
-        self.material.vocabulary.append(out, position, count);
+        let end = first + count;
+        let turn = self.wording.turn.map_or(end, |[at, _]| at.clamp(first, end));
+        for part in [first..turn, turn..end] {
+            let position = self.position(choice, part.start);
+            self.material.vocabulary.append(out, position, part.end - part.start);
+        }
     }
 
     fn append_corrupt(&self, out: &mut String, kind: Corruption, choice: u64, index: u64) {
@@ -132,8 +138,11 @@ impl Reply {
 
     /// Returns the position of a token in the vocabulary's text.
     fn position(&self, choice: u64, index: u64) -> u64 {
-        let is_same = self.corruption() == Some(Corruption::Same);
-        let start = if is_same { 0 } else { self.wording.start };
+        let start = match self.wording.turn {
+            _ if self.corruption() == Some(Corruption::Same) => 0,
+            Some([at, other]) if index >= at => other,
+            _ => self.wording.start,
+        };
         start.wrapping_add(BETWEEN_CHOICES * choice).wrapping_add(index)
     }
 }

@@ -150,6 +150,31 @@ fn a_text_begins_where_its_prompt_says() {
 }
 
 #[test]
+fn a_text_may_go_on_elsewhere() {
+    let varied = |fault| {
+        let reply = response(fault, 0, 12);
+        let wording = Wording { turn: Some([3, 20]), ..reply.wording.clone() };
+        Reply { wording, ..reply }
+    };
+    let pieces = |reply: &Reply, lengths: &[u64]| {
+        let mut first = 0;
+        let mut text = String::new();
+        for length in lengths {
+            reply.append_text(&mut text, 0, first, *length);
+            first += length;
+        }
+        text
+    };
+    let corrupt = |kind| varied(Some(Fault::Corrupt(kind)));
+    for lengths in [&[12][..], &[3, 9], &[2, 2, 8], &[1; 12]] {
+        // The token 3 of the text from the position 20 on is the letter 23.
+        assert_eq!(pieces(&varied(None), lengths), " a b c x y z a b c d e f");
+        assert_eq!(pieces(&corrupt(Corruption::Repeat), lengths), " a b c x a b c x a b c x");
+        assert_eq!(pieces(&corrupt(Corruption::Same), lengths), " a b c d e f g h i j k l");
+    }
+}
+
+#[test]
 fn a_short_text_has_only_a_part_of_the_other_prompt() {
     assert_eq!(corrupt(Corruption::Crosstalk, 2).plain_text(), "or of");
     let alone = Reply { wording: Wording::default(), ..corrupt(Corruption::Crosstalk, 2) };
