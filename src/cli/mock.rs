@@ -9,7 +9,7 @@ use clap::Args;
 use base::units::Nanos;
 use mock_server::{
     Config, FaultRule, Jitter, MockServerError, PrefixCacheSize, Script, SpanExport, Timing,
-    TimingForm,
+    TimingForm, parse_fraction,
 };
 
 use super::value::{choice, duration, positive};
@@ -215,19 +215,14 @@ fn jitter(text: &str) -> Result<Jitter, MockServerError> {
 
 /// Reads a growth such as `1%` or `0.01`.
 fn growth(text: &str) -> Result<f64, &'static str> {
-    fraction(text).ok_or("requires a growth such as 1%")
+    parse_fraction(text).ok_or("requires a growth such as 1%")
 }
 
 /// Reads a share such as `5%` or `0.05`.
 fn variance(text: &str) -> Result<f64, &'static str> {
-    fraction(text).filter(|share| *share <= 1.0).ok_or("requires a share up to 100%, such as 5%")
-}
-
-/// Reads a percentage or a fraction of at least 0.
-fn fraction(text: &str) -> Option<f64> {
-    let (number, divisor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let fraction = number.parse::<f64>().ok()? / divisor;
-    (fraction.is_finite() && fraction >= 0.0).then_some(fraction)
+    parse_fraction(text)
+        .filter(|share| *share <= 1.0)
+        .ok_or("requires a share up to 100%, such as 5%")
 }
 
 /// Reads a time and a duration, separated by a comma.

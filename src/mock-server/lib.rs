@@ -47,7 +47,7 @@ pub use base::units::Nanos;
 
 use self::connection::{Socket, Wire};
 pub use self::prefix_cache::PrefixCacheSize;
-pub use self::script::{FaultRule, Jitter, Script, parse_duration};
+pub use self::script::{FaultRule, Jitter, Script, parse_duration, parse_fraction};
 use self::service::{Connection, Service};
 use self::timing::SpanSender;
 pub use self::timing::{SpanExport, Timing, TimingForm};

@@ -205,12 +205,8 @@ impl FromStr for Jitter {
             return Ok(Self::Exponential);
         }
         let problem = || MockServerError::Jitter { text: text.to_owned() };
-        let fraction = match text.strip_suffix('%') {
-            Some(percent) => percent.parse::<f64>().map_err(|_| problem())? / 100.0,
-            None => match text.parse::<f64>() {
-                Ok(fraction) => fraction,
-                Err(_) => return parse_duration(text).map(Self::StdDev).map_err(|_| problem()),
-            },
+        let Some(fraction) = parse_fraction(text) else {
+            return parse_duration(text).map(Self::StdDev).map_err(|_| problem());
         };
         if fraction == 0.0 {
             Ok(Self::None)
@@ -220,6 +216,13 @@ impl FromStr for Jitter {
             Err(problem())
         }
     }
+}
+
+/// Parses a fraction of at least 0, such as `5%` or `0.05`.
+pub fn parse_fraction(text: &str) -> Option<f64> {
+    let (number, divisor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let fraction = number.parse::<f64>().ok()? / divisor;
+    (fraction.is_finite() && fraction >= 0.0).then_some(fraction)
 }
 
 /// Units of [`parse_duration`] and their lengths in nanoseconds, longer suffixes first.

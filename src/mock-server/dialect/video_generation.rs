@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use base::setting::Named;
 use base::units::Nanos;
 
 use super::form::Form;
@@ -103,7 +104,7 @@ impl Job {
     fn read(id: &str) -> Option<Self> {
         let mut parts = id.strip_prefix("video_")?.split('_').skip(1);
         let end = parts.next()?;
-        let fault = JobFault::ALL.into_iter().find(|fault| fault.name() == end);
+        let fault = JobFault::named(end);
         let mut nanos = || parts.next()?.parse().ok().map(Nanos);
         Some(Self { ready: nanos()?, work: nanos()?, fault })
     }
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_identifier_says_all_about_a_job() {
-        for fault in JobFault::ALL.into_iter().map(Some).chain([None]) {
+        for fault in JobFault::NAMES.iter().map(|(_, fault)| Some(*fault)).chain([None]) {
             let job = Job { ready: Nanos(123), work: Nanos(45), fault };
             assert_eq!(Job::read(&job.id(7)), Some(job));
         }

@@ -1,7 +1,6 @@
 //! What can be wrong with the output of a response whose status is 200.
 
-use std::fmt;
-use std::str::FromStr;
+use base::setting::Named;
 
 /// What is wrong with the output of a response. Reasoning is left as it is, but for `Same`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,53 +29,18 @@ pub enum Corruption {
     Truncated,
 }
 
-impl Corruption {
-    /// All kinds.
-    pub const ALL: [Self; 11] = [
-        Self::Repeat,
-        Self::Replacement,
-        Self::Mojibake,
-        Self::Script,
-        Self::Blank,
-        Self::AfterEnd,
-        Self::Usage,
-        Self::Same,
-        Self::Crosstalk,
-        Self::Burst,
-        Self::Truncated,
+impl Named for Corruption {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("repeat", Self::Repeat),
+        ("replacement", Self::Replacement),
+        ("mojibake", Self::Mojibake),
+        ("script", Self::Script),
+        ("blank", Self::Blank),
+        ("after-end", Self::AfterEnd),
+        ("usage", Self::Usage),
+        ("same", Self::Same),
+        ("crosstalk", Self::Crosstalk),
+        ("burst", Self::Burst),
+        ("truncated", Self::Truncated),
     ];
-
-    /// Returns its name in a rule.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Repeat => "repeat",
-            Self::Replacement => "replacement",
-            Self::Mojibake => "mojibake",
-            Self::Script => "script",
-            Self::Blank => "blank",
-            Self::AfterEnd => "after-end",
-            Self::Usage => "usage",
-            Self::Same => "same",
-            Self::Crosstalk => "crosstalk",
-            Self::Burst => "burst",
-            Self::Truncated => "truncated",
-        }
-    }
-}
-
-impl FromStr for Corruption {
-    type Err = &'static str;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or(
-            "has an unknown kind of corruption (repeat, replacement, mojibake, script, blank, \
-             after-end, usage, same, crosstalk, burst, truncated)",
-        )
-    }
-}
-
-impl fmt::Display for Corruption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }

@@ -3,15 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base::setting::Named;
 use base::units::Nanos;
 
 use super::corruption::Corruption;
-use super::{Arrival, parse_duration};
+use super::{Arrival, parse_duration, parse_fraction};
 use crate::MockServerError;
 use crate::schedule::unit;
 
 /// A fault, and the requests that it applies to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FaultRule {
     /// The requests.
     pub selector: Selector,
@@ -23,7 +24,7 @@ pub struct FaultRule {
 }
 
 /// A selection of inference requests, numbered from 1 in order of arrival.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Selector {
     /// All requests.
     All,
@@ -33,35 +34,8 @@ pub enum Selector {
     First(u64),
     /// The requests with these numbers.
     Requests(Vec<u64>),
-    /// A share of the requests.
-    Rate(Share),
-}
-
-/// A share in percent, from 0 to 100, which is written exactly as it is read.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share {
-    percent: f64,
-}
-
-/// It is always a number.
-impl Eq for Share {}
-
-impl Share {
-    /// Reads a share such as `0.5%` or `0.005`.
-    fn read(text: &str) -> Result<Self, &'static str> {
-        let (number, factor) = match text.strip_suffix('%') {
-            Some(percent) => (percent, 1.0),
-            None => (text, 100.0),
-        };
-        let percent = number.parse::<f64>().ok().map(|number| number * factor);
-        let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
-        percent.map(|percent| Self { percent }).ok_or("requires a share up to 100%, such as 0.5%")
-    }
-
-    /// Returns whether one of many requests, with these random bits, is in the share.
-    fn has(self, bits: u64) -> bool {
-        unit(bits) * 100.0 < self.percent
-    }
+    /// A share of the requests, from 0 to 1.
+    Rate(f64),
 }
 
 impl FaultRule {
@@ -79,7 +53,7 @@ impl Selector {
             Self::Every(n) => number.is_multiple_of(*n),
             Self::First(n) => number <= *n,
             Self::Requests(list) => list.contains(&number),
-            Self::Rate(share) => share.has(bits),
+            Self::Rate(share) => unit(bits) < *share,
         }
     }
 }
@@ -159,16 +133,9 @@ pub enum JobFault {
     Odd,
 }
 
-impl JobFault {
-    pub const ALL: [Self; 3] = [Self::Failed, Self::Never, Self::Odd];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Never => "never",
-            Self::Odd => "odd",
-        }
-    }
+impl Named for JobFault {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("failed", Self::Failed), ("never", Self::Never), ("odd", Self::Odd)];
 }
 
 impl FromStr for FaultRule {
@@ -195,7 +162,7 @@ fn parse_selector(text: &str) -> Result<Selector, &'static str> {
         Some(("requests", list)) => {
             list.split(',').map(positive).collect::<Result<_, _>>().map(Selector::Requests)
         }
-        Some(("rate", share)) => Share::read(share).map(Selector::Rate),
+        Some(("rate", share)) => share_of(share).map(Selector::Rate),
         _ => {
             Err("has an unknown selector (all, every=N, first=N, requests=N,N,…, rate=SHARE; and \
                   one of them with ,above=N)")
@@ -219,9 +186,7 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
         ("hang", None) => Fault::Hang,
         ("close", None) => Fault::CloseBeforeResponse,
         ("job", Some(end)) => {
-            let mut known = JobFault::ALL.into_iter();
-            let found = known.find(|fault| fault.name() == end);
-            Fault::Job(found.ok_or("requires job=failed, job=never or job=odd")?)
+            Fault::Job(JobFault::named(end).ok_or("requires job=failed, job=never or job=odd")?)
         }
         ("drip", Some(pause)) => Fault::DripBytes { pause: duration(pause)? },
         ("close-after-each", None) => Fault::CloseAfterEach,
@@ -230,7 +195,7 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
             Fault::Stall { at_event: count(at)?, duration: duration(by)? }
         }
         ("new-trace", None) => Fault::NewTrace,
-        ("corrupt", Some(kind)) => Fault::Corrupt(kind.parse()?),
+        ("corrupt", Some(kind)) => Fault::Corrupt(kind_of(kind)?),
         ("lie", Some(factor)) => {
             Fault::Lie { factor: factor.parse().map_err(|_| "requires a whole number")? }
         }
@@ -252,6 +217,18 @@ fn parse_status(argument: &str) -> Result<Fault, &'static str> {
         Ok(code @ 200..600) => Ok(Fault::Status { code, body }),
         _ => Err("requires a status from 200 to 599"),
     }
+}
+
+fn kind_of(name: &str) -> Result<Corruption, &'static str> {
+    Corruption::named(name).ok_or(
+        "has an unknown kind of corruption (repeat, replacement, mojibake, script, blank, \
+         after-end, usage, same, crosstalk, burst, truncated)",
+    )
+}
+
+fn share_of(text: &str) -> Result<f64, &'static str> {
+    let share = parse_fraction(text).filter(|share| *share <= 1.0);
+    share.ok_or("requires a share up to 100%, such as 0.5%")
 }
 
 fn count(text: &str) -> Result<u64, &'static str> {
@@ -289,7 +266,7 @@ impl fmt::Display for Selector {
                 let numbers: Vec<_> = list.iter().map(u64::to_string).collect();
                 write!(f, "requests={}", numbers.join(","))
             }
-            Self::Rate(share) => write!(f, "rate={}%", share.percent),
+            Self::Rate(share) => write!(f, "rate={share}"),
         }
     }
 }
@@ -314,7 +291,7 @@ impl fmt::Display for Fault {
             Self::Job(fault) => write!(f, "job={}", fault.name()),
             Self::Lie { factor } => write!(f, "lie={factor}"),
             Self::NewTrace => f.write_str("new-trace"),
-            Self::Corrupt(kind) => write!(f, "corrupt={kind}"),
+            Self::Corrupt(kind) => write!(f, "corrupt={}", kind.name()),
             Self::Stall { at_event, duration } => write!(f, "stall={at_event},{}ns", duration.0),
         }
     }
@@ -367,10 +344,10 @@ mod tests {
             let FaultRule { selector, above, .. } = text.parse().unwrap();
             (selector, above)
         };
-        let rate = |percent| Selector::Rate(Share { percent });
-        assert_eq!(rule("rate=0.5%:hang"), (rate(0.5), None));
-        assert_eq!(rule("rate=0.25:hang"), (rate(25.0), None));
-        assert_eq!(rule("rate=5%,above=8:corrupt=repeat"), (rate(5.0), Some(8)));
+        let rate = Selector::Rate;
+        assert_eq!(rule("rate=0.5%:hang"), (rate(0.005), None));
+        assert_eq!(rule("rate=0.25:hang"), (rate(0.25), None));
+        assert_eq!(rule("rate=5%,above=8:corrupt=repeat"), (rate(0.05), Some(8)));
         assert_eq!(rule("all,above=0:hang"), (Selector::All, Some(0)));
         assert_eq!(rule("every=3,above=2:hang"), (Selector::Every(3), Some(2)));
         let list = Selector::Requests(vec![1, 2, 3]);
@@ -416,10 +393,9 @@ mod tests {
 
     #[test]
     fn a_share_has_the_requests_with_the_lowest_bits() {
-        let quarter = Share { percent: 25.0 };
-        assert!(quarter.has((1 << 62) - 1) && !quarter.has(1 << 62));
-        let [none, all] = [0.0, 100.0].map(|percent| Share { percent });
-        assert!(!none.has(0) && all.has(u64::MAX));
+        let has = |share, bits| Selector::Rate(share).selects(1, bits);
+        assert!(has(0.25, (1 << 62) - 1) && !has(0.25, 1 << 62));
+        assert!(!has(0.0, 0) && has(1.0, u64::MAX));
     }
 
     #[test]
@@ -436,7 +412,7 @@ mod tests {
             (1..u64::MAX).prop_map(Selector::Every),
             (1..u64::MAX).prop_map(Selector::First),
             prop::collection::vec(1..u64::MAX, 1..5).prop_map(Selector::Requests),
-            (0.0..=100.0).prop_map(|percent| Selector::Rate(Share { percent })),
+            (0.0..=1.0).prop_map(Selector::Rate),
         ];
         let fault = prop_oneof![
             (200..600u16, prop::option::of(".*"))
@@ -453,8 +429,8 @@ mod tests {
             Just(Fault::Hang),
             Just(Fault::CloseBeforeResponse),
             Just(Fault::CloseAfterEach),
-            prop::sample::select(JobFault::ALL.to_vec()).prop_map(Fault::Job),
-            prop::sample::select(Corruption::ALL.to_vec()).prop_map(Fault::Corrupt),
+            prop::sample::select(JobFault::NAMES).prop_map(|(_, fault)| Fault::Job(fault)),
+            prop::sample::select(Corruption::NAMES).prop_map(|(_, kind)| Fault::Corrupt(kind)),
         ];
         let above = prop::option::of(any::<u64>());
         (selector, above, fault).prop_map(|(selector, above, fault)| FaultRule {

@@ -1,3 +1,5 @@
+use base::setting::Named;
+
 use super::*;
 use crate::activity::Finish;
 use crate::reply::tests::{both_sides, events, json, read_stream, read_whole, reply};
@@ -50,12 +52,12 @@ const TWELVE: &[(Corruption, &str, u64)] = &[
 
 #[test]
 fn each_kind_is_read_by_the_client_of_each_dialect() {
-    let kinds: Vec<_> = TWELVE.iter().map(|(kind, ..)| *kind).collect();
-    assert_eq!(kinds, Corruption::ALL);
+    let kinds = TWELVE.iter().map(|(kind, ..)| *kind);
+    assert!(kinds.eq(Corruption::NAMES.iter().map(|(_, kind)| *kind)));
     for (dialect, client) in both_sides() {
         for (kind, text, reported) in TWELVE {
             let reply = || Reply { dialect, ..corrupt(*kind, 12) };
-            let case = format!("{dialect:?} {kind}");
+            let case = format!("{dialect:?} {kind:?}");
             let has_usage = format!("{dialect:?}") != "SolidoRag";
 
             let whole = read_whole(&*client, &reply());
