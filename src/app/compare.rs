@@ -7,6 +7,7 @@ use anyhow::bail;
 use serde_json::{Map, Value, json};
 
 use base::column::Store;
+use base::setting::Named as _;
 use client::server_family::SeriesKind;
 use measure::judge::Comparison;
 use measure::judge::compare::{
@@ -300,12 +301,13 @@ pub(super) fn trial(report: RunReport, requests: Requests) -> Trial {
     };
     let requested_rate = outcome.load.requested_rate;
     let bounds = outcome.client_health.map(|health| health.bounds()).unwrap_or_default();
-    let prefix_cache = outcome.prefix_cache;
+    let (prefix_cache, outputs) = (outcome.prefix_cache, outcome.output_health);
     Trial {
         results,
         steady_state,
         time_breakdown,
         prefix_cache,
+        outputs,
         bounds,
         requested_rate,
         long_run: None,
@@ -334,6 +336,7 @@ pub(super) fn described(report: &RunReport) -> Value {
         "server_info": server_info(report),
         "client_health": health.and_then(|health| health.verdict),
         "load_health": report.load_verdict(),
+        "output_health": report.outcome.output_health.as_ref().and_then(|health| health.verdict),
     })
 }
 
@@ -377,7 +380,11 @@ fn suite(comparison: &Comparison) -> Suite {
     };
     let cell = comparison.cell.as_ref().map(|cell| format!(" {cell}")).unwrap_or_default();
     let name = format!("aiperf.compare {} {}{cell}", comparison.base, comparison.new);
-    let mut cases: Vec<Case> = rows.map(case).collect();
+    let of_outputs = comparison.compared.outputs.iter().map(|row| Case {
+        name: format!("outputs:{}", row.fault.name()),
+        outcome: CaseOutcome::Failed(row.sentence()),
+    });
+    let mut cases: Vec<Case> = rows.map(case).chain(of_outputs).collect();
     if cases.is_empty() {
         let why = "the runs have none of the metrics".to_owned();
         cases.push(Case { name: "metrics".to_owned(), outcome: CaseOutcome::Error(why) });

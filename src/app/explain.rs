@@ -11,7 +11,9 @@ use anyhow::bail;
 
 use base::setting;
 use client::record::ErrorKind;
-use measure::metrics::health::{LoadVerdict, Verdict, reasons_by_example};
+use measure::metrics::health::{
+    LoadVerdict, Verdict, output_reasons_by_example, reasons_by_example,
+};
 use measure::metrics::metric::Percent;
 use measure::metrics::{Registry, reference};
 use results::console::{self, Term, WORDS};
@@ -52,6 +54,7 @@ impl Entry {
 const METRIC: &str = "metric";
 const WARNING: &str = "warning";
 const REASON: &str = "reason for doubt about the client";
+const FAULT: &str = "fault of an output";
 const CONCEPT: &str = "concept";
 const GATE: &str = "gate";
 const ERROR: &str = "error type";
@@ -59,10 +62,11 @@ const FLAG: &str = "flag";
 const WORD: &str = "word of the screens";
 
 /// The kinds, in the order in which they are listed, and what lists all of a kind that has too many.
-const KINDS: [(&str, &str, Option<&str>); 8] = [
+const KINDS: [(&str, &str, Option<&str>); 9] = [
     (METRIC, "Metrics", Some("`aiperf list metrics`")),
     (WARNING, "Warnings", None),
     (REASON, "Reasons for doubt about the client", None),
+    (FAULT, "Faults of outputs", None),
     (CONCEPT, "Concepts and verdicts", None),
     (GATE, "Gates, also by their text, such as 'ttft:p99<=200ms'", None),
     (WORD, "Words of the screens", None),
@@ -104,14 +108,17 @@ fn entries() -> Vec<Entry> {
         );
         Entry::new(WARNING, &[warning.name, warning.title], text)
     });
-    let reasons = reasons_by_example().into_iter().map(|reason| {
+    let of_client = reasons_by_example().into_iter().map(|reason| (REASON, "client", reason));
+    let outputs = output_reasons_by_example().into_iter();
+    let of_outputs = outputs.map(|reason| (FAULT, "outputs", reason));
+    let reasons = of_client.chain(of_outputs).map(|(kind, what, reason)| {
         let text = format!(
-            "The verdict on the client is {}, for example since {}.\n\nWhat to do: {}.",
+            "The verdict on the {what} is {}, for example since {}.\n\nWhat to do: {}.",
             reason.verdict.as_str(),
             reason.finding,
             reason.advice
         );
-        Entry::new(REASON, &[&reason.name], text)
+        Entry::new(kind, &[&reason.name], text)
     });
     let concepts = sections(CONCEPTS).map(|(title, text)| {
         let mut entry = Entry::new(CONCEPT, &[title], text.to_owned());

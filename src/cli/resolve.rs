@@ -249,6 +249,7 @@ fn settings(
             None => defaults.context_overflow,
         },
         skips_context_overflows: false,
+        measures_canaries: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
 }

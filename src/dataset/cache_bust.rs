@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memchr::memmem;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -42,6 +43,10 @@ named! {
     }
 }
 
+/// The beginning of a session's marker, and the number of its digits after that.
+const OPENING: &str = "[rid:";
+const DIGITS: usize = 12;
+
 /// The marker of all prompts of the warmup.
 const WARMUP: &str = "[warmup]";
 
@@ -54,8 +59,28 @@ impl CacheBust {
             Self::WarmupIsolationSystem | Self::WarmupIsolationFirstTurn => {
                 is_warmup.then(|| WARMUP.into())
             }
-            _ => Some(format!("[rid:{}]", &id.simple().to_string()[..12]).into()),
+            _ => Some(format!("{OPENING}{}]", &id.simple().to_string()[..DIGITS]).into()),
         }
+    }
+
+    /// Returns whether each session has a marker of its own.
+    #[must_use]
+    pub const fn marks_sessions(self) -> bool {
+        matches!(
+            self,
+            Self::SystemPrefix | Self::SystemSuffix | Self::FirstTurnPrefix | Self::FirstTurnSuffix
+        )
+    }
+
+    /// Returns the markers of sessions in a text, as numbers.
+    pub fn markers(text: &[u8]) -> impl Iterator<Item = u64> {
+        memmem::find_iter(text, OPENING).filter_map(|at| {
+            let rest = text.get(at + OPENING.len()..)?;
+            let digits = rest.get(..DIGITS).filter(|_| rest.get(DIGITS) == Some(&b']'))?;
+            let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+            let digits = std::str::from_utf8(digits).ok().filter(|_| is_hex)?;
+            u64::from_str_radix(digits, 16).ok()
+        })
     }
 
     pub(super) const fn is_of_system(self) -> bool {

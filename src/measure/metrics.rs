@@ -27,6 +27,7 @@ pub mod metric;
 pub mod name_counts;
 pub mod objective;
 pub mod otel;
+pub mod output;
 pub mod prefix_cache;
 pub mod reference;
 pub mod registry;

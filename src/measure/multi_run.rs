@@ -341,6 +341,8 @@ pub struct RunResult {
     pub verdict: Option<Verdict>,
     /// The verdict on its load.
     pub load_verdict: Option<LoadVerdict>,
+    /// The verdict on the server's outputs.
+    pub output_verdict: Option<Verdict>,
     /// Number of GPUs that serve the model; 0 if it is not known.
     pub gpus: u64,
 }
@@ -407,8 +409,17 @@ impl RunResult {
             rate_bounds: None,
             verdict: None,
             load_verdict: None,
+            output_verdict: None,
             gpus: 0,
         }
+    }
+
+    /// Returns whether the load is more than the server takes: it does not keep up, or its outputs are
+    /// corrupt.
+    #[must_use]
+    pub fn is_too_much(&self) -> bool {
+        self.load_verdict.is_some_and(LoadVerdict::is_too_much)
+            || self.output_verdict == Some(Verdict::Invalid)
     }
 
     /// Returns whether what it measured can be believed to be the server's doing.

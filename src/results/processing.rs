@@ -21,6 +21,7 @@ use client::record::RequestRecord;
 use client::runner::{Progress, RecordQueue};
 use measure::metrics::health::LoadTimes;
 use measure::metrics::name_counts;
+use measure::metrics::output::Outputs;
 use measure::metrics::prefix_cache::PromptBlocks;
 use measure::metrics::session::SessionTurn;
 use measure::metrics::{ClientHealth, Measurer, Registry};
@@ -97,6 +98,8 @@ struct Shared {
     parts: ProcessingParts,
     /// Whether prompts are compared.
     compares_prompts: bool,
+    /// What outputs are compared by.
+    outputs: Lock<Outputs>,
     processed: Lock<Processed>,
     stage: Lock<Stage>,
     stage_changed: Condition,
@@ -119,6 +122,7 @@ impl Processing {
     /// `processed`.
     pub fn start(
         parts: ProcessingParts,
+        outputs: Outputs,
         processed: Processed,
         processors: usize,
     ) -> Result<Self, ProcessingError> {
@@ -126,6 +130,7 @@ impl Processing {
         let shared = Arc::new(Shared {
             parts,
             compares_prompts,
+            outputs: Lock::new(outputs),
             processed: Lock::new(processed),
             stage: Lock::new(Stage::Background),
             stage_changed: Condition::default(),
@@ -283,7 +288,10 @@ impl Shared {
     /// Measures a record once, for all consumers.
     fn pass_on(&self, record: RequestRecord) {
         let phase_index = record.phase_index as usize;
-        let measured = self.parts.measurer.measure(record);
+        let mut measured = self.parts.measurer.measure(record);
+        let beside = self.outputs.lock().faults(&measured);
+        let output = &mut measured.observation.output;
+        output.faults = output.faults.union(beside);
         let observation = &measured.observation;
         if let Some(counters) = self.parts.progress.phase(phase_index) {
             let is_left_out = self.parts.registry.settings().leaves_out(observation);
@@ -306,6 +314,7 @@ impl Shared {
             phase_index: measured.record.phase_index,
             model: &measured.record.model,
             url: &measured.record.url,
+            request_id: Some(measured.record.request_id),
             worker: measured.response.server.as_ref().and_then(|server| server.worker.as_ref()),
             tenant: measured.record.tenant.as_ref(),
             conversation: Some(turn.conversation),

@@ -29,7 +29,7 @@ use dataset::{Account, Sent};
 use measure::gpu::report::GpuReport;
 use measure::judge::{self, AdaptivePath, Basis, EarlyEnd, Gate, Judged};
 use measure::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes, TenantSetup};
-use measure::metrics::health::{LoadHealth, LoadVerdict, Verdict};
+use measure::metrics::health::{LoadHealth, LoadVerdict, OutputHealth, Verdict};
 use measure::metrics::metric::{MetricResult, Objective, Percent, Settings, Statistic};
 use measure::metrics::name_counts::NameCounts;
 use measure::metrics::prefix_cache::PrefixCache;
@@ -263,6 +263,9 @@ pub struct RunOutcome {
     /// Whether the server kept up with the load; computed again from the records.
     #[serde(skip)]
     pub load_health: Option<LoadHealth>,
+    /// Whether the server's outputs are as they should be; computed again from the records.
+    #[serde(skip)]
+    pub output_health: Option<OutputHealth>,
     /// The outcome of the telemetry export.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub telemetry: Option<TelemetryReport>,
@@ -460,6 +463,7 @@ impl RunReport {
             server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
             verdict: health.and_then(|health| health.verdict),
             load_verdict: self.load_verdict(),
+            outputs: self.outcome.output_health.as_ref(),
             finish_reasons: &self.finish_reasons,
             bounds: health.map(ClientHealth::bounds).unwrap_or_default(),
             basis: Basis::default(),
@@ -554,6 +558,7 @@ impl RunReport {
             values: (config.runs > 1).then_some(values),
             verdict: health.and_then(|health| health.verdict),
             load_verdict: self.outcome.load_health.map(|health| health.verdict),
+            output_verdict: self.outcome.output_health.and_then(|health| health.verdict),
             gpus,
         }
     }

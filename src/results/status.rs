@@ -195,6 +195,7 @@ impl CurrentRun {
             server: None,
             verdict: health.verdict,
             load_verdict: load,
+            outputs: None,
             finish_reasons: &NameCounts::default(),
             bounds: health.bounds(),
             basis: Basis::default(),

@@ -1,6 +1,7 @@
 //! `aiperf.run.info`, and the `aiperf.client.*` metrics of a phase: the size of the record queue, and
-//! client health at the end; the `aiperf.load.*` metrics with the health of the load at the end. The client's values for single requests are among the [instruments](super::instruments) of
-//! requests.
+//! client health at the end; the `aiperf.load.*` metrics with the health of the load at the end, and the
+//! `aiperf.output.*` metrics. The client's values for single requests are among the
+//! [instruments](super::instruments) of requests.
 
 use std::collections::HashSet;
 
@@ -8,10 +9,12 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
 use base::semconv::{Definition, attribute, metric};
+use base::setting::Named as _;
 use client::runner::QueueStats;
 use client::schedule::PhaseKind;
 use measure::metrics::ClientHealth;
-use measure::metrics::health::{ErrorBounds, LoadHealth, MetricBounds};
+use measure::metrics::health::{ErrorBounds, LoadHealth, MetricBounds, OutputHealth};
+use measure::metrics::output::Faults;
 
 use super::Identity;
 use super::attributes::PhaseAttributes;
@@ -69,6 +72,8 @@ pub(super) struct Client {
     traces_lost: Counter<u64>,
     gauges: Vec<Gauge<f64>>,
     load: Vec<Gauge<f64>>,
+    output: Gauge<f64>,
+    faults: Counter<u64>,
     bounds: Vec<Gauge<f64>>,
     intervals: Vec<Gauge<f64>>,
     reason: Gauge<f64>,
@@ -101,6 +106,8 @@ impl Client {
             traces_lost: counter(TRACES_LOST),
             gauges: ROWS.iter().map(|(row, _)| gauge(*row)).collect(),
             load: LOAD.iter().map(|(row, _)| gauge(*row)).collect(),
+            output: gauge(metric::AIPERF_OUTPUT_VERDICT),
+            faults: counter(metric::AIPERF_OUTPUT_FAULTS),
             bounds: BOUNDS.iter().map(|(row, _)| gauge(*row)).collect(),
             intervals: INTERVALS.iter().map(|(row, _)| gauge(*row)).collect(),
             reason: gauge(metric::AIPERF_CLIENT_VERDICT_REASON),
@@ -175,6 +182,22 @@ impl Client {
             if let Some(value) = value(health).filter(|value| value.is_finite()) {
                 gauge.record(value, &attributes);
             }
+        }
+    }
+
+    pub(super) fn output_health(&self, health: &OutputHealth) {
+        if let Some(verdict) = health.verdict {
+            let attributes = self.attributes.for_kind(PhaseKind::Profiling);
+            self.output.record(verdict.level().into(), &attributes);
+        }
+    }
+
+    /// Counts the faults of an output.
+    pub(super) fn faults(&self, phase: PhaseKind, faults: Faults) {
+        for fault in faults.iter() {
+            let fault = KeyValue::new(attribute::AIPERF_OUTPUT_FAULT, fault.name());
+            let attributes = [self.attributes.for_kind(phase), vec![fault]].concat();
+            self.faults.add(1, &attributes);
         }
     }
 

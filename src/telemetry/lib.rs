@@ -55,7 +55,7 @@ use base::environment::Environment;
 use base::lock::Lock;
 use base::semconv::{Conventions, LATEST_GEN_AI_SCHEMA_URL};
 use measure::gpu::sample::GpuSample;
-use measure::metrics::health::LoadHealth;
+use measure::metrics::health::{LoadHealth, OutputHealth};
 use measure::metrics::metric::{MeasuredRecord, MetricResult};
 use measure::metrics::time_breakdown::TimeBreakdown;
 use measure::metrics::{ClientHealth, Metric, Registry, SteadyState};
@@ -316,6 +316,10 @@ impl Telemetry {
         if let Some(spans) = &self.server_spans {
             spans.pass_on(&measured.record.server_spans);
         }
+        let faults = measured.observation.output.faults;
+        if let Some(client) = self.client.as_ref().filter(|_| !faults.is_empty()) {
+            client.lock().faults(measured.record.phase, faults);
+        }
         if let Some(logs) = &self.logs {
             logs.observe(measured);
         }
@@ -398,6 +402,16 @@ impl Telemetry {
         }
         if let Some((logs, health)) = self.logs.as_ref().zip(health) {
             logs.load_health(health);
+        }
+    }
+
+    /// Exports the health of the outputs of the profiling phase, if there were any.
+    pub fn output_health(&self, health: Option<&OutputHealth>) {
+        if let Some((client, health)) = self.client.as_ref().zip(health) {
+            client.lock().output_health(health);
+        }
+        if let Some((logs, health)) = self.logs.as_ref().zip(health) {
+            logs.output_health(health);
         }
     }
 

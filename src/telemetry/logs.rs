@@ -22,7 +22,7 @@ use base::units::{Clock, Nanos};
 use client::record::{ErrorKind, RequestRecord, TraceContext, TraceShare};
 use client::schedule::PhaseStats;
 use measure::metrics::ClientHealth;
-use measure::metrics::health::{LoadHealth, LoadVerdict, Verdict};
+use measure::metrics::health::{LoadHealth, LoadVerdict, OutputHealth, Verdict};
 use measure::metrics::metric::MeasuredRecord;
 use measure::metrics::steady::SteadyState;
 use measure::server_metrics::Scrape;
@@ -261,6 +261,21 @@ impl Logs {
         let verdict = KeyValue::new(attribute::AIPERF_VERDICT, health.verdict.as_str());
         let is_fine = health.verdict == LoadVerdict::Sustained;
         self.now((event::AIPERF_LOAD_JUDGED, severity(is_fine)), body, vec![verdict]);
+    }
+
+    /// Emits the verdict about the outputs.
+    pub(super) fn output_health(&self, health: &OutputHealth) {
+        let Some(verdict) = health.verdict else { return };
+        let mut attributes = vec![KeyValue::new(attribute::AIPERF_VERDICT, verdict.as_str())];
+        let faults =
+            health.faults().map(|names| KeyValue::new(attribute::AIPERF_OUTPUT_FAULT, names));
+        attributes.extend(faults);
+        let is_fine = verdict == Verdict::Valid;
+        self.now(
+            (event::AIPERF_OUTPUT_JUDGED, severity(is_fine)),
+            format!("outputs: {health}"),
+            attributes,
+        );
     }
 
     /// Emits that a steady state was found.

@@ -27,6 +27,7 @@ use measure::metrics::metric::{
     ConsoleGroup, Distribution, MeasuredRecord, Metric, MetricFlags, MetricKind, MetricResult,
     Observation, RecordValues, Settings, Stats, Value, ValueType,
 };
+use measure::metrics::output::Output;
 use measure::metrics::tag::{self, MetricTag};
 use measure::metrics::{Accumulator, Health, LoadReport, Registry};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -254,6 +255,7 @@ impl Request {
             end_wall_ns: 0,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: error.clone(),
             values,
         };

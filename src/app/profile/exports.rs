@@ -111,6 +111,7 @@ pub(super) fn finish_export(
     };
     telemetry.time_breakdown(outcome.time_breakdown.as_ref());
     telemetry.load_health(outcome.load_health.as_ref());
+    telemetry.output_health(outcome.output_health.as_ref());
     for stats in &totals.phases {
         telemetry.phase(stats);
         match stats.phase {

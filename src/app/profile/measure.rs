@@ -20,6 +20,7 @@ use client::schedule::config::{PhaseConfig, has_several, only_measured};
 use client::schedule::{PhaseKind, PhaseStats, ReplayStats, Shard};
 use dataset::{CacheBust, Conversation};
 use measure::metrics::breakdown::PhaseTimes;
+use measure::metrics::output::Outputs;
 use measure::metrics::prefix_cache::CacheLedger;
 use measure::metrics::{Accumulator, CountChat, CountTokens, LoadReport, Measurer, Registry};
 use measure::otlp_receiver::Receiver;
@@ -101,7 +102,10 @@ impl Run {
         };
         let processors = self.config.runner.processors.unwrap_or(1);
         let ledger = self.ledger(&store);
-        let processing = Processing::start(parts, Processed { ledger, files }, processors)?;
+        let counts_tokens = !self.description.settings.use_server_token_count;
+        let outputs = Outputs::new(self.config.dataset.cache_bust, counts_tokens);
+        let processed = Processed { ledger, files };
+        let processing = Processing::start(parts, outputs, processed, processors)?;
         let runner = self.runner(phases, &own_phases, &queue, &progress);
         let runner =
             collections.listen_to(runner).until(early.enough()).following(adaptive.dials());

@@ -31,6 +31,8 @@ pub mod attribute {
     pub const AIPERF_INTERVAL_END: &str = "aiperf.interval.end";
     /// `aiperf.model.name`
     pub const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
+    /// `aiperf.output.fault`
+    pub const AIPERF_OUTPUT_FAULT: &str = "aiperf.output.fault";
     /// `aiperf.percentile`
     pub const AIPERF_PERCENTILE: &str = "aiperf.percentile";
     /// `aiperf.phase.index`
@@ -289,6 +291,8 @@ pub mod event {
     pub const AIPERF_CLIENT_JUDGED: &str = "aiperf.client.judged";
     /// `aiperf.load.judged`: whether the server kept up with the load was judged.
     pub const AIPERF_LOAD_JUDGED: &str = "aiperf.load.judged";
+    /// `aiperf.output.judged`: whether the server's outputs are as they should be was judged.
+    pub const AIPERF_OUTPUT_JUDGED: &str = "aiperf.output.judged";
     /// `aiperf.steady_state.found`: the measurement had a steady state.
     pub const AIPERF_STEADY_STATE_FOUND: &str = "aiperf.steady_state.found";
     /// `aiperf.warning.found`: the results gave reason for a warning.
@@ -748,6 +752,24 @@ pub mod metric {
         boundaries: &[],
     };
 
+    /// Outputs with a fault, of requests that succeeded. `{output}`, counter.
+    pub const AIPERF_OUTPUT_FAULTS: Definition = Definition {
+        name: "aiperf.output.faults",
+        kind: InstrumentKind::Counter,
+        unit: "{output}",
+        brief: "Outputs with a fault, of requests that succeeded",
+        boundaries: &[],
+    };
+
+    /// Whether the server's outputs are as they should be; 0 for valid, 1 for suspect, 2 for invalid. `1`, gauge.
+    pub const AIPERF_OUTPUT_VERDICT: Definition = Definition {
+        name: "aiperf.output.verdict",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "Whether the server's outputs are as they should be; 0 for valid, 1 for suspect, 2 for invalid",
+        boundaries: &[],
+    };
+
     /// Requests per second that were due or sent, once the queue had time to fill. `{request}/s`, gauge.
     pub const AIPERF_LOAD_OFFERED_RATE: Definition = Definition {
         name: "aiperf.load.offered_rate",
@@ -911,7 +933,7 @@ pub mod metric {
     };
 
     /// All of them.
-    pub const ALL: [&Definition; 67] = [
+    pub const ALL: [&Definition; 69] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -961,6 +983,8 @@ pub mod metric {
         &AIPERF_CLIENT_VERDICT,
         &AIPERF_CLIENT_VERDICT_REASON,
         &AIPERF_LOAD_VERDICT,
+        &AIPERF_OUTPUT_FAULTS,
+        &AIPERF_OUTPUT_VERDICT,
         &AIPERF_LOAD_OFFERED_RATE,
         &AIPERF_LOAD_SERVED_RATE,
         &AIPERF_LOAD_QUEUE_GROWTH,

@@ -3,6 +3,7 @@
 mod cache;
 mod finding;
 mod load;
+mod outputs;
 mod parts;
 mod trial;
 
@@ -19,11 +20,13 @@ use crate::metrics::time_breakdown::Growth;
 
 pub use finding::{Finding, Needed};
 pub use load::{Models, different_loads};
+pub use outputs::OutputRow;
 pub use parts::PartRow;
 pub use trial::{Requests, Sampled, Side, Source, Trial};
 
 pub(super) use cache::CacheDifference;
 pub(super) use finding::{Amount, Estimate, Shortage};
+pub(super) use outputs::worse;
 pub(super) use trial::{MIN_REQUESTS, errors};
 
 /// Minimum number of runs on each side for a comparison of their means.
@@ -168,7 +171,8 @@ impl Plan {
             }
         }
         let (parts, growth) = (parts::compare(base, new, level), parts::growth(base, new, &rows));
-        let compared = self.concluded(method, level, obstacle, rows);
+        let outputs = outputs::worse(base.trials.iter(), new.trials.iter());
+        let compared = self.concluded(method, level, obstacle, rows, outputs);
         Compared { time_breakdown: parts, growth, ..compared }
     }
 
@@ -197,9 +201,10 @@ impl Plan {
         level: f64,
         obstacle: Option<String>,
         rows: Vec<Row>,
+        outputs: Vec<OutputRow>,
     ) -> Compared {
         let has_found = |finding| rows.iter().any(|row| row.decides && row.finding == finding);
-        let outcome = if has_found(Finding::Regression) {
+        let outcome = if has_found(Finding::Regression) || !outputs.is_empty() {
             Conclusion::Regression
         } else if has_found(Finding::CannotTell) || !rows.iter().any(|row| row.decides) {
             Conclusion::CannotTell
@@ -213,6 +218,7 @@ impl Plan {
             tolerance_percent: self.tolerance_percent,
             obstacle,
             rows,
+            outputs,
             time_breakdown: Vec::new(),
             growth: Vec::new(),
             outcome,
@@ -259,6 +265,9 @@ pub struct Compared {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
     pub rows: Vec<Row>,
+    /// The faults of outputs that NEW has, and BASE does not, or seldom.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<OutputRow>,
     /// The parts of the mean latencies, which decide nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub time_breakdown: Vec<PartRow>,

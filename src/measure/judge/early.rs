@@ -208,6 +208,7 @@ impl EarlyDecision {
 
 #[cfg(test)]
 mod tests {
+    use crate::metrics::output::Output;
     use base::statistics::simulation::{Arrivals, Server, Service, Simulated};
     use client::record::{ErrorKind, RequestError};
 
@@ -228,6 +229,7 @@ mod tests {
             end_wall_ns: nanos(request.end),
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: (number % failing == failing - 1)
                 .then(|| RequestError::new(ErrorKind::Timeout, "timeout", "late")),
             values,

@@ -12,8 +12,7 @@ use super::certainty::{Basis, Certainty};
 use super::gate::{Condition, Gate, Series, Subject};
 use super::series::SeriesValue;
 use crate::metrics::breakdown::PhaseResult;
-use crate::metrics::health::ClientBounds;
-use crate::metrics::health::LoadVerdict;
+use crate::metrics::health::{ClientBounds, LoadVerdict, OutputHealth};
 use crate::metrics::limit::{Operator, Quantity, Suffix, unit};
 use crate::metrics::metric::{Metric, MetricFlags, MetricResult, Statistic};
 use crate::metrics::name_counts::NameCounts;
@@ -37,6 +36,8 @@ pub struct Facts<'a> {
     pub verdict: Option<Verdict>,
     /// The verdict on the load.
     pub load_verdict: Option<LoadVerdict>,
+    /// The health of the outputs.
+    pub outputs: Option<&'a OutputHealth>,
     /// Why the outputs of the profiling phase ended.
     pub finish_reasons: &'a NameCounts,
     /// How far the client may have shifted statistics of the profiling phase.
@@ -346,7 +347,9 @@ impl Gate {
             Condition::Server { .. } => (!scrapes).then(|| {
                 "the run does not collect server metrics; add --server-metrics".to_owned()
             }),
-            Condition::FinishReason { .. } => {
+            Condition::FinishReason { .. }
+            | Condition::OutputHealth(_)
+            | Condition::CorruptedOutputs { .. } => {
                 (!registry.rows().iter().any(|row| row.tag == tag::OUTPUT_SEQUENCE_LENGTH))
                     .then(|| "the endpoint does not generate text; remove the gate".to_owned())
             }
@@ -365,6 +368,19 @@ impl Gate {
             Condition::LoadHealth(wanted) => {
                 let verdict = facts.load_verdict.map(LoadVerdict::as_str);
                 self.verdict(wanted.as_str(), verdict, "the load")
+            }
+            Condition::OutputHealth(wanted) => {
+                let verdict = facts.outputs.and_then(|health| health.verdict);
+                self.verdict(wanted.as_str(), verdict.map(Verdict::as_str), "the outputs")
+            }
+            Condition::CorruptedOutputs { operator, limit } => {
+                if let Some(health) = facts.outputs {
+                    let corrupted = health.corrupted_outputs as f64;
+                    self.compared(corrupted, *operator, *limit, "outputs", None)
+                } else {
+                    let why = "the run does not have outputs".to_owned();
+                    self.without(*operator, *limit, "outputs", why)
+                }
             }
             Condition::FinishReason { reason, operator, limit } => {
                 self.finish_reason(reason, *operator, *limit, facts.finish_reasons)

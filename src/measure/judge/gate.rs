@@ -4,7 +4,8 @@
 //! gate      = [phase] client (operator) quantity ["@" confidence "%"]
 //!           | [phase] server (operator) quantity
 //!           | "finish_reason:" reason (operator) quantity
-//!           | ("client_health" | "load_health") "==" verdict
+//!           | "corrupted_outputs" (operator) number
+//!           | ("client_health" | "load_health" | "output_health") "==" verdict
 //! phase     = "phase:" name ":"
 //! client    = ["steady:"] tag [":" statistic]
 //! server    = "server:" name [labels] [":" statistic]
@@ -53,6 +54,10 @@ pub(super) enum Condition {
     ClientHealth(Verdict),
     /// The verdict on the load.
     LoadHealth(LoadVerdict),
+    /// The verdict on the outputs.
+    OutputHealth(Verdict),
+    /// A limit on the number of corrupted outputs.
+    CorruptedOutputs { operator: Operator, limit: f64 },
 }
 
 /// What the gates on finish reasons begin with.
@@ -148,6 +153,14 @@ pub enum GateError {
         "the gate on client health is client_health==valid or client_health==suspect, not {0:?}"
     )]
     ClientHealth(String),
+    /// The limit of the outputs' health is not a verdict.
+    #[error("the gate on outputs is output_health==valid or output_health==suspect, not {0:?}")]
+    OutputHealth(String),
+    /// The limit on corrupted outputs is not a number.
+    #[error(
+        "the gate on corrupted outputs limits their number, as in corrupted_outputs<=0, not {0:?}"
+    )]
+    CorruptedOutputs(String),
     /// What is limited is that of the whole run.
     #[error(
         "{0:?} is not a gate on a phase; verdicts are those of the whole run, and metrics have a value \
@@ -180,8 +193,18 @@ impl FromStr for Gate {
             let (subject, operator, limit) = split(of_phase).ok_or_else(malformed)?;
             match subject {
                 "" => return Err(malformed()),
-                "client_health" => client_health(operator, limit)
+                "client_health" => verdict(operator, limit)
+                    .map(Condition::ClientHealth)
                     .ok_or_else(|| GateError::ClientHealth(text.to_owned()))?,
+                "output_health" => verdict(operator, limit)
+                    .map(Condition::OutputHealth)
+                    .ok_or_else(|| GateError::OutputHealth(text.to_owned()))?,
+                "corrupted_outputs" => match quantity(limit)? {
+                    Quantity { suffix: None, number } => {
+                        Condition::CorruptedOutputs { operator, limit: number }
+                    }
+                    _ => return Err(GateError::CorruptedOutputs(text.to_owned())),
+                },
                 "load_health" => load_health(operator, limit)
                     .ok_or_else(|| GateError::LoadHealth(text.to_owned()))?,
                 _ => match subject.strip_prefix(FINISH_REASON) {
@@ -215,10 +238,9 @@ fn finish_reason(
     Ok(Condition::FinishReason { reason: reason.to_owned(), operator, limit })
 }
 
-fn client_health(operator: Operator, limit: &str) -> Option<Condition> {
-    let verdicts = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid];
-    let verdict = verdicts.into_iter().find(|verdict| verdict.as_str() == limit)?;
-    (operator == Operator::Equal).then_some(Condition::ClientHealth(verdict))
+fn verdict(operator: Operator, limit: &str) -> Option<Verdict> {
+    let found = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == limit);
+    found.filter(|_| operator == Operator::Equal)
 }
 
 fn load_health(operator: Operator, limit: &str) -> Option<Condition> {
@@ -396,6 +418,8 @@ impl Gate {
             Condition::FinishReason { reason, .. } => format!("{FINISH_REASON}{reason}"),
             Condition::ClientHealth(_) => "client_health".to_owned(),
             Condition::LoadHealth(_) => "load_health".to_owned(),
+            Condition::OutputHealth(_) => "output_health".to_owned(),
+            Condition::CorruptedOutputs { .. } => "corrupted_outputs".to_owned(),
         }
     }
 
@@ -416,7 +440,9 @@ impl Gate {
             Condition::Server { series, .. } => Some(series.statistic.clone()),
             Condition::FinishReason { .. }
             | Condition::ClientHealth(_)
-            | Condition::LoadHealth(_) => None,
+            | Condition::LoadHealth(_)
+            | Condition::OutputHealth(_)
+            | Condition::CorruptedOutputs { .. } => None,
         }
     }
 }

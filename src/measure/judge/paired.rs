@@ -11,7 +11,7 @@ use base::statistics::signed_rank::Typical;
 
 use super::compare::{
     Amount, CacheDifference, Compared, Estimate, Measure, Method, Needed, Plan, Row, Shortage,
-    Trial,
+    Trial, worse,
 };
 
 /// Minimum number of pairs for a look.
@@ -81,7 +81,8 @@ impl Paired {
                 cache.doubt(row);
             }
         }
-        let compared = self.plan.concluded(Method::Paired, level, obstacle, rows);
+        let outputs = worse(side(0), side(1));
+        let compared = self.plan.concluded(Method::Paired, level, obstacle, rows, outputs);
         let decision = self.decision(&compared, pairs.len());
         Look { compared, decision }
     }

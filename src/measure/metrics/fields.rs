@@ -23,6 +23,7 @@ use client::server_family::ServerTiming;
 use super::health::ClientErrors;
 use super::metric::MeasuredRecord;
 use super::name_counts;
+use super::output::CanaryAnswer;
 
 pub use types::{Count, FieldType, FieldValue, Form, Id, Text, Times};
 
@@ -115,6 +116,10 @@ impl<'r> Row<'r> {
 
     fn server(&self) -> Option<&'r ServerTiming> {
         self.measured.response.server.as_deref()
+    }
+
+    fn canary_answer(&self) -> Option<CanaryAnswer> {
+        self.measured.observation.output.canary
     }
 
     fn error(&self) -> Option<&'r RequestError> {
@@ -340,6 +345,23 @@ fields! { 'r, row;
     response_notes: Option<Text<'r>>,
         LINE.column(250).read(),
         name_counts::joined(&row.measured.response.notes).map(Text::from);
+    /// What is wrong with the output, such as `repetition`; several faults are separated by commas.
+    output_faults: Option<Text<'r>>,
+        LINE.column(252).read().attribute(attribute::AIPERF_OUTPUT_FAULT),
+        row.measured.observation.output.faults.names().map(Text::from);
+    /// The number of the canary, from 1, if the request is one.
+    canary: Option<u32>,
+        LINE.column(254).read(),
+        row.canary_answer().map(|canary| canary.number);
+    /// Tokens that the answer to the canary has in common with the beginning of the most similar answer of
+    /// the idle server.
+    canary_common_tokens: Option<u32>,
+        LINE.column(256).read(),
+        row.canary_answer().and_then(|canary| canary.common_tokens);
+    /// Tokens of the answer to the canary, if it differs from each answer of the idle server.
+    canary_differing_tokens: Option<u32>,
+        LINE.column(258).read(),
+        row.canary_answer().and_then(|canary| canary.differing_tokens);
     /// Number of earlier responses of the session that the request lacks because their turns failed.
     missing_answers: Count,
         LINE.read(),

@@ -4,7 +4,8 @@
 //! queue, the workers and the schedule it yields [`ClientHealth`], which includes a verdict.
 //! The rules are in `docs/decisions/client-health.md`. Unknown values are absent, never 0.
 //!
-//! [`LoadHealth`] is about the load: whether the server kept up with it.
+//! [`LoadHealth`] is about the load: whether the server kept up with it. [`OutputHealth`] is about the
+//! server's outputs.
 
 mod bounds;
 mod client_health;
@@ -18,6 +19,7 @@ mod load;
 mod load_failures;
 mod load_health;
 mod load_times;
+mod output_health;
 mod selfcheck;
 mod throughput;
 mod verdict;
@@ -32,6 +34,10 @@ pub use self::host::{Frequency, HostActivity};
 pub use self::load::LoadReport;
 pub use self::load_health::{LoadHealth, LoadVerdict};
 pub use self::load_times::LoadTimes;
+pub use self::output_health::{
+    OutputCounts, OutputHealth, Source, reasons_by_example as output_reasons_by_example,
+    words as words_of_fault,
+};
 pub use self::selfcheck::{Limits, Machine, SelfCheck};
 pub use self::throughput::RateBounds;
 pub use self::verdict::reasons_by_example;

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::output::{Answered, Output};
 use base::units::Clock;
 use client::endpoint::{
     ChatMessages, ContentPiece, Endpoint, ParsedResponse, chat_messages, choices, http_error,
@@ -157,6 +158,16 @@ impl Measurer {
             audio_seconds: audio_seconds(self.media(record, MediaKinds::AUDIO)),
         });
         let mut observation = self.observation(record, error, requested_output_tokens, values);
+        if observation.error.is_none() && self.endpoint.traits().produces_tokens {
+            let answered = Answered {
+                payload: &record.payload,
+                response: &response,
+                output_tokens: tokens.output,
+                requested_tokens: requested_output_tokens,
+                is_stream: record.body.is_event_stream,
+            };
+            observation.output.faults = answered.faults();
+        }
         self.registry.judge_of_tenant(record.tenant.as_deref(), &mut observation);
         (response, observation)
     }
@@ -174,6 +185,7 @@ impl Measurer {
             end_wall_ns: self.clock.wall_ns(record.end),
             requested_output_tokens,
             missing_answers: self.missing_answers(record),
+            output: Output::default(),
             error,
             values,
         }

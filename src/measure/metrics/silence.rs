@@ -163,6 +163,7 @@ impl<'a> Gaps<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::metrics::output::Output;
     use client::schedule::PhaseKind;
 
     use super::*;
@@ -185,6 +186,7 @@ mod tests {
             end_wall_ns: ORIGIN + (start + sum) * MS,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: None,
             values,
         }

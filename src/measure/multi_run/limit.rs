@@ -15,7 +15,6 @@ use base::statistics::normal;
 use super::evidence::{Basis, Condition, Evidence, NOTHING, tail};
 use super::filter::Filter;
 use super::{Load, Range, RunResult, Trials, Variation};
-use crate::metrics::health::LoadVerdict;
 
 /// Number of runs that a load may have in addition, until it can be told.
 pub(crate) const REPEATS: u64 = 3;
@@ -50,7 +49,7 @@ impl Level {
             |at: usize| Evidence::together(used().filter_map(|run| *run.evidence.get(at)?));
         let found: Vec<Option<Evidence>> = (0..filters.len()).map(of_filter).collect();
         // What a server does not keep up with only meets a condition because the run was short.
-        let saturated = used().filter(|run| run.load_verdict.is_some_and(LoadVerdict::is_too_much));
+        let saturated = used().filter(|run| run.is_too_much());
         let is_saturated = 2 * saturated.count() > used().count();
         let is_whole =
             has_any && !is_saturated && !trials.has_failed() && found.iter().all(Option::is_some);
@@ -115,7 +114,7 @@ pub fn standing_of(filters: &[Filter], run: &RunResult, level: f64) -> Option<St
     if filters.is_empty() || run.failure.is_some() {
         return None;
     }
-    if run.load_verdict.is_some_and(LoadVerdict::is_too_much) {
+    if run.is_too_much() {
         return Some(Standing::Missed);
     }
     let tail = tail(level);

@@ -170,6 +170,8 @@ pub(super) struct StartedRun<'a> {
     client_verdict: Option<Verdict>,
     #[serde(skip_serializing_if = "Option::is_none")]
     load_verdict: Option<LoadVerdict>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_verdict: Option<Verdict>,
 }
 
 /// The statistics of a value over the runs; those that a single run does not have are null.
@@ -281,6 +283,7 @@ impl<'a> StartedRun<'a> {
             random_seed: run.random_seed,
             client_verdict: run.verdict,
             load_verdict: run.load_verdict,
+            output_verdict: run.output_verdict,
         }
     }
 }

@@ -14,7 +14,7 @@ use client::schedule::{BranchStats, ReplayStats, Shard};
 use dataset::Account;
 use measure::judge::{EarlyEnd, Judged};
 use measure::metrics::breakdown::{GroupResult, Tenants, Workers};
-use measure::metrics::health::LoadHealth;
+use measure::metrics::health::{LoadHealth, OutputHealth};
 use measure::metrics::metric::MetricResult;
 use measure::metrics::prefix_cache::PrefixCache;
 use measure::metrics::silence::Silence;
@@ -160,6 +160,10 @@ pub(super) struct Summary<'a> {
     /// load is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     load_health: Option<LoadHealth>,
+    /// Whether the server's outputs are as they should be; absent if none arrived, or the endpoint does not
+    /// generate text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_health: Option<&'a OutputHealth>,
     #[serde(skip_serializing_if = "Option::is_none")]
     telemetry: Option<&'a TelemetryReport>,
     /// What to know before reading the results, the most serious first.
@@ -227,6 +231,7 @@ impl<'a> Summary<'a> {
             load: &outcome.load,
             client_health: outcome.client_health.as_ref(),
             load_health: outcome.load_health,
+            output_health: outcome.output_health.as_ref(),
             telemetry: outcome.telemetry.as_ref(),
             warnings: Warning::all_from_report(report),
             gates: report.gates(),

@@ -463,6 +463,7 @@ impl Gathered {
             phase_index: line.phase_index,
             model: &line.model,
             url: &line.url,
+            request_id: line.request_id,
             worker: line.worker.as_ref(),
             tenant: line.tenant.as_ref(),
             conversation,

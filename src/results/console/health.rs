@@ -2,7 +2,8 @@
 
 use base::redact::printable;
 use measure::metrics::health::{
-    ClientHealth, HostActivity, LoadHealth, LoadVerdict, TimeStatistics, Verdict,
+    ClientHealth, HostActivity, LoadHealth, LoadVerdict, OutputHealth, Reason, TimeStatistics,
+    Verdict,
 };
 
 use super::panel;
@@ -15,12 +16,15 @@ use crate::tables::format::two_digits;
 pub(super) fn verdicts(report: &RunReport, has_rates: bool, style: Style) -> String {
     let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
     let load = report.outcome.load_health.as_ref();
+    let outputs = report.outcome.output_health.as_ref();
+    let outputs = outputs.and_then(|health| Some((health, health.verdict?)));
     let words = [
         client.map(|verdict| format!("Client health: {}.", verdict.as_str())),
         load.map(|health| {
             let verdict = if has_rates { health.to_string() } else { without_rates(health) };
             format!("Load: {verdict}{}.", limit(report))
         }),
+        outputs.map(|(health, _)| format!("Outputs: {health}.")),
     ];
     let line = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
     if line.is_empty() {
@@ -32,8 +36,12 @@ pub(super) fn verdicts(report: &RunReport, has_rates: bool, style: Style) -> Str
         Some(verdict) => text.replacen(verdict.as_str(), &coloured(verdict, style), 1),
         None => text,
     };
-    match load {
+    let text = match load {
         Some(health) => coloured_load(&text, health, style),
+        None => text,
+    };
+    match outputs {
+        Some((_, verdict)) => coloured_outputs(&text, verdict, style),
         None => text,
     }
 }
@@ -63,6 +71,11 @@ fn coloured(verdict: Verdict, style: Style) -> String {
     }
 }
 
+fn coloured_outputs(text: &str, verdict: Verdict, style: Style) -> String {
+    let words = |word: &str| format!("Outputs: {word}");
+    text.replacen(&words(verdict.as_str()), &words(&coloured(verdict, style)), 1)
+}
+
 fn coloured_load(text: &str, health: &LoadHealth, style: Style) -> String {
     let word = health.verdict.words();
     let coloured = match health.verdict {
@@ -83,7 +96,8 @@ pub(super) fn details(report: &RunReport, style: Style) -> String {
         let lines = panel::wrapped(&line, style.width.into());
         text.push_str(&(coloured_load(&lines.join("\n"), health, style) + "\n\n"));
     }
-    text
+    let outputs = report.outcome.output_health.as_ref();
+    text + &outputs.map(|health| of_outputs(health, style)).unwrap_or_default()
 }
 
 /// States what limits the throughput, if that is known: `; the server limits it: on average 16 requests ran and
@@ -111,14 +125,30 @@ fn of_client(health: &ClientHealth, style: Style) -> String {
     let word = verdict.as_str();
     let facts = facts(health).join(", ");
     let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
-    let mut lines = vec![format!("Client health: {word}{facts}")];
-    for reason in &health.reasons {
+    let text = with_reasons(format!("Client health: {word}{facts}"), &health.reasons, style);
+    text.replacen(word, &coloured(verdict, style), 1)
+}
+
+fn of_outputs(health: &OutputHealth, style: Style) -> String {
+    let Some(verdict) = health.verdict else { return String::new() };
+    let first = if health.reasons.is_empty() {
+        format!("Outputs: {health}")
+    } else {
+        format!("Outputs: {} ({} in all)", verdict.as_str(), health.outputs)
+    };
+    coloured_outputs(&with_reasons(first, &health.reasons, style), verdict, style)
+}
+
+/// Renders a verdict with its reasons and advice.
+fn with_reasons(first: String, reasons: &[Reason], style: Style) -> String {
+    let mut lines = vec![first];
+    for reason in reasons {
         lines.push(format!("  - {}.", printable(&reason.finding)));
         lines.push(format!("    What to do: {}.", printable(&reason.advice)));
     }
     let width = usize::from(style.width);
     let lines: Vec<String> = lines.iter().flat_map(|line| panel::wrapped(line, width)).collect();
-    lines.join("\n").replacen(word, &coloured(verdict, style), 1) + "\n\n"
+    lines.join("\n") + "\n\n"
 }
 
 /// The measures that are shown with any verdict, as far as they are known.

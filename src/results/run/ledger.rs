@@ -9,6 +9,8 @@ mod analysis;
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use base::column::Store;
 use base::redact::ShownUrl;
 use client::schedule::config::has_several;
@@ -16,7 +18,7 @@ use client::schedule::{PhaseKind, Shard};
 use dataset::{Sent, SentCounter};
 use measure::judge::{AdaptivePath, bases};
 use measure::metrics::breakdown::{Breakdowns, Levels, TenantBreakdown, Variety, asked_rate};
-use measure::metrics::health::{ClientErrors, LoadTimes};
+use measure::metrics::health::{ClientErrors, LoadTimes, OutputCounts};
 use measure::metrics::metric::{MeasuredRecord, Observation};
 use measure::metrics::name_counts::NameCounts;
 use measure::metrics::prefix_cache::{CacheLedger, PromptBlocks};
@@ -37,6 +39,8 @@ pub struct Entry<'a> {
     pub phase_index: u32,
     pub model: &'a Arc<str>,
     pub url: &'a ShownUrl,
+    /// Its ID, unless the line lacks it.
+    pub request_id: Option<Uuid>,
     /// The worker that answered, if the server named it.
     pub worker: Option<&'a Arc<str>>,
     /// The tenant that sent it, if tenants shared the load.
@@ -65,6 +69,11 @@ impl Entry<'_> {
     /// Returns whether the request is of the measurement, and not of the warmup.
     fn is_measured(&self) -> bool {
         self.observation.phase == PhaseKind::Profiling
+    }
+
+    /// Returns whether the request is a canary.
+    const fn is_canary(&self) -> bool {
+        self.observation.output.canary.is_some()
     }
 }
 
@@ -96,6 +105,8 @@ pub struct Ledger {
     finish_reasons: Names,
     /// What was unusual about its responses.
     response_notes: Names,
+    /// The outputs of the measurement; absent if the endpoint does not generate text.
+    outputs: Option<OutputCounts>,
     /// When the requests of the measurement arrived and ended.
     pub load_times: LoadTimes,
     event_times: EventTimes,
@@ -157,6 +168,7 @@ impl Ledger {
             sessions: Some(SessionLedger::new(store.clone(), run.settings.fixed_schedule)),
             finish_reasons: Names::new(|request| request.finish_reason),
             response_notes: Names::new(|request| request.response_notes),
+            outputs: run.endpoint.produces_tokens.then(OutputCounts::default),
             load_times: LoadTimes::default(),
             event_times: EventTimes::default(),
             health: Health::keeping_in(store.clone()),
@@ -195,7 +207,28 @@ impl Ledger {
 
     /// Enters a request.
     pub fn observe(&mut self, request: &Entry<'_>) {
-        self.count(request);
+        if request.is_measured() {
+            self.outputs.enter(request);
+            self.load_times.enter(request);
+        }
+        if request.is_canary() {
+            self.observe_canary(request);
+        } else {
+            self.count(request);
+            self.observe_load(request);
+        }
+    }
+
+    /// Enters a canary, which is not of the dataset, and counts as a request of the load only if that is wanted.
+    fn observe_canary(&mut self, request: &Entry<'_>) {
+        self.responders.enter(request);
+        if !self.profiling.registry().settings().leaves_out(request.observation) {
+            self.observe_load(request);
+        }
+    }
+
+    /// Enters a request of the load.
+    fn observe_load(&mut self, request: &Entry<'_>) {
         self.breakdowns.enter(request);
         self.levels.enter(request);
         self.agents.enter(request);
@@ -209,7 +242,6 @@ impl Ledger {
         self.sessions.enter(request);
         self.finish_reasons.enter(request);
         self.response_notes.enter(request);
-        self.load_times.enter(request);
         self.event_times.enter(request);
         // Its finding also depends on the machine, so it is not made here.
         match request.live {
@@ -267,6 +299,7 @@ impl Ledger {
             Some((values, asked_rate(&setup.phases, phase)))
         };
         outcome.load_health = self.load_times.finding(&of);
+        outcome.output_health = self.outputs.finding(&of);
         outcome.prefix_cache = self.prefix_cache.finding(&of).or(outcome.prefix_cache);
         let sessions = self.sessions.finding(&of);
         let mut results = self.profiling.finding(&of);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use base::redact::printable;
 use measure::judge::Comparison;
 use measure::judge::compare::{
-    Conclusion, Difference, Finding, MIN_TRIALS, Method, Needed, PartRow, Row,
+    Conclusion, Difference, Finding, MIN_TRIALS, Method, Needed, OutputRow, PartRow, Row,
 };
 use measure::metrics::Registry;
 use measure::metrics::metric::Statistic;
@@ -165,6 +165,8 @@ fn notes(cells: &[Comparison]) -> Vec<String> {
             let note = row.note.as_ref()?;
             Some(of_cell(comparison, &format!("{}{gate}: {note}.", name(row))))
         };
+        let outputs = comparison.compared.outputs.iter().map(OutputRow::sentence);
+        notes.extend(outputs.map(|sentence| of_cell(comparison, &sentence)));
         notes.extend(of_single_runs(comparison));
         let parts = &comparison.compared.time_breakdown;
         if comparison.cell.is_none() && parts.iter().any(|row| row.interval_ms.is_none()) {

@@ -8,6 +8,7 @@ use client::endpoint::ParsedResponse;
 use client::record::{Ancestry, RequestError, RequestRecord, ResponseBody};
 use measure::metrics::AgentCall;
 use measure::metrics::metric::{Observation, RecordValues, Value};
+use measure::metrics::output::Output;
 
 use super::*;
 
@@ -36,6 +37,7 @@ fn call(turn: usize, (ready, start, end): (u64, u64, u64), last: usize) -> Measu
         end_wall_ns: (end + 1000) * SECOND,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error: None,
         values,
     };

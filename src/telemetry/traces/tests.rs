@@ -9,6 +9,7 @@ use base::redact::Secret;
 use client::endpoint::{EndpointType, ParsedResponse};
 use client::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
 use measure::metrics::metric::{Observation, RecordValues};
+use measure::metrics::output::Output;
 
 use super::super::outbox::Head;
 use super::super::settings::Settings;
@@ -55,6 +56,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         end_wall_ns: 1_000_000_300,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error: Some(RequestError::new(kind, "Refused", message)),
         values: RecordValues::default(),
     };

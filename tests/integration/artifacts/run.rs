@@ -161,6 +161,7 @@ impl TestRun {
                     reached_rate: Some(9.876_543_210_123),
                 },
                 load_health: None,
+                output_health: None,
                 client_health: Some(self.health()),
                 time_breakdown: None,
                 gpus: None,

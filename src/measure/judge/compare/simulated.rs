@@ -1,5 +1,6 @@
 //! How often comparisons of simulated runs are right.
 
+use crate::metrics::output::Output;
 use base::column::Store;
 use base::statistics::simulation::{Arrivals, Server, Service, Simulated, most_of, runs};
 use client::schedule::PhaseKind;
@@ -28,6 +29,7 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
             end_wall_ns: 1_000_000_000 + nanos(request.end) as u64,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: None,
             values,
         });
@@ -48,6 +50,7 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: None,
         prefix_cache: None,
+        outputs: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
         long_run: None,

@@ -2,6 +2,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
+use crate::metrics::output::Output;
 use base::column::Store;
 use client::record::{ErrorKind, RequestError};
 use client::schedule::PhaseKind;
@@ -43,6 +44,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
             end_wall_ns: start_wall_ns + 1,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: latency
                 .is_none()
                 .then(|| RequestError::new(ErrorKind::Timeout, "Timeout", "late")),
@@ -63,6 +65,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: None,
         prefix_cache: None,
+        outputs: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
         long_run: None,
@@ -113,6 +116,37 @@ fn latencies_of_a_saturated_load_decide_nothing() {
     assert_eq!(row(&compared, "request_throughput", "avg").finding, Finding::NoDifference);
     let compared = plan.compare(&sustained, &side_with(110.0, 2, LoadVerdict::NotStationary));
     assert_eq!(row(&compared, "request_latency", "avg").finding, Finding::Regression);
+}
+
+/// Returns what decides if so many of 2,000 outputs of each side have `fault`.
+fn compare_outputs(fault: &str, counts: [u64; 2]) -> (Conclusion, Vec<String>) {
+    let plan = plan(&[]);
+    let [base, new] = counts.map(|count| {
+        let mut trial = run(&plan, 400, noisy(100.0, 1));
+        let faults = json!([{"fault": fault, "count": count, "first": 0, "is_reason": false}]);
+        let health = json!({"outputs": 2000, "corrupted_outputs": 0, "faults": faults});
+        trial.outputs = Some(serde_json::from_value(health).unwrap());
+        side(vec![trial])
+    });
+    let compared = plan.compare(&base, &new);
+    (compared.outcome, compared.outputs.iter().map(OutputRow::sentence).collect())
+}
+
+#[test]
+fn corrupt_outputs_of_one_side_are_a_regression() {
+    // 4 are more than a model has by itself, 3 are not. Of 4 on one side, 1/16 would be there by chance.
+    let (outcome, sentences) = compare_outputs("repetition", [0, 4]);
+    assert_eq!(outcome, Conclusion::Regression);
+    let sentence = "NEW: 4 of 2000 outputs repeat the same text until their end; BASE: 0 of 2000.";
+    assert_eq!(sentences, [sentence]);
+    assert_eq!(compare_outputs("repetition", [0, 3]).0, Conclusion::NoRegression);
+    // Of 6, 5 or more would be in NEW in 7 of 64 cases by chance.
+    assert_eq!(compare_outputs("repetition", [1, 5]).0, Conclusion::NoRegression);
+    // By scipy.stats.binom.sf(new - 1, 4 + new, 0.5): 0.0013 for 19, 0.0008 for 20.
+    assert_eq!(compare_outputs("repetition", [4, 19]).0, Conclusion::NoRegression);
+    assert_eq!(compare_outputs("repetition", [4, 20]).0, Conclusion::Regression);
+    assert_eq!(compare_outputs("repetition", [4, 0]).0, Conclusion::NoRegression);
+    assert_eq!(compare_outputs("crosstalk", [0, 1]).0, Conclusion::Regression);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use client::schedule::PhaseKind;
 use super::finding::{Shortage, round_up};
 use super::{Measure, Plan};
 use crate::judge::gate::Subject;
-use crate::metrics::health::{ClientBounds, LoadVerdict};
+use crate::metrics::health::{ClientBounds, LoadVerdict, OutputHealth};
 use crate::metrics::metric::{Metric, MetricKind, MetricResult, Observation, Statistic};
 use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::steady::{SteadyState, Unsteady};
@@ -156,6 +156,8 @@ pub struct Trial {
     pub time_breakdown: Option<Division>,
     /// What its prompts repeat, and what the server read from its prefix cache, if that is known.
     pub prefix_cache: Option<PrefixCache>,
+    /// The server's outputs, if there were any.
+    pub outputs: Option<OutputHealth>,
     /// How far the client may have shifted its statistics.
     pub bounds: ClientBounds,
     /// The requests per second that it was to send, if that is a certain number.

@@ -4,7 +4,9 @@ use base::redact::ShownUrl;
 use client::server_family::SeriesKind;
 
 use super::*;
-use crate::metrics::health::{Bound, ErrorBounds, LoadVerdict, MetricBounds, RateBounds};
+use crate::metrics::health::{
+    Bound, ErrorBounds, LoadVerdict, MetricBounds, OutputHealth, RateBounds,
+};
 use crate::metrics::metric::{Distribution, Stats};
 use crate::metrics::{Extent, Registry};
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets, SeriesReport};
@@ -37,6 +39,7 @@ const NOTHING: Facts<'static> = Facts {
     server: None,
     verdict: None,
     load_verdict: None,
+    outputs: None,
     bounds: ClientBounds { latencies: None, rates: None },
     basis: Basis { certainty: None, long_run: LongRun::WHOLE, rate_error: None },
 };
@@ -251,6 +254,22 @@ fn without_a_value_a_gate_fails_with_the_reason() {
     }
     // Without any request, there is no count.
     assert!(!judge("error_request_count==0", &NOTHING).held);
+    let health = OutputHealth {
+        verdict: Some(Verdict::Suspect),
+        outputs: 2000,
+        corrupted_outputs: 4,
+        ..OutputHealth::default()
+    };
+    let suspect = Facts { outputs: Some(&health), ..NOTHING };
+    assert!(judge("output_health==suspect", &suspect).held);
+    assert!(!judge("output_health==valid", &suspect).held);
+    assert!(judge("corrupted_outputs<=4", &suspect).held);
+    assert!(!judge("corrupted_outputs<=0", &suspect).held);
+    let unknown = judge("corrupted_outputs<=0", &NOTHING);
+    assert_eq!(
+        (unknown.held, unknown.note.as_deref()),
+        (false, Some("the run does not have outputs"))
+    );
     let load_verdict = Some(LoadVerdict::Saturated);
     let saturated = Facts { load_verdict, ..NOTHING };
     assert!(judge("load_health==saturated", &saturated).held);

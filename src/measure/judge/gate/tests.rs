@@ -106,6 +106,10 @@ fn the_client_has_a_verdict() {
     for wrong in ["load_health==good", "load_health>=sustained"] {
         assert!(error(wrong).contains("load_health==sustained"), "{wrong}");
     }
+    assert!(matches!(parse("output_health==valid"), Condition::OutputHealth(Verdict::Valid)));
+    assert!(error("output_health==sustained").contains("output_health==valid"));
+    assert!(error("corrupted_outputs<=1%").contains("corrupted_outputs<=0"));
+    assert!(error("phase:storm:corrupted_outputs<=0").contains("not a gate on a phase"));
     for wrong in ["client_health==good", "client_health<=valid", "client_health>=1"] {
         assert!(error(wrong).contains("client_health==valid"), "{wrong}");
     }

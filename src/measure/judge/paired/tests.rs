@@ -30,6 +30,7 @@ fn block(plan: &Plan, results: &[(MetricTag, f64)]) -> Trial {
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: None,
         prefix_cache: None,
+        outputs: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
         long_run: None,

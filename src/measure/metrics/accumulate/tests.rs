@@ -1,3 +1,4 @@
+use crate::metrics::output::Output;
 use base::units::Nanos;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestRecord};
@@ -232,6 +233,7 @@ fn failures_are_counted_by_kind_and_message() {
         end_wall_ns: 1,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error: Some(RequestError::new(ErrorKind::Other, "ConnectionRefused", message)),
         values: RecordValues::default(),
     };
@@ -258,6 +260,7 @@ fn succeeded(
         end_wall_ns: start_wall_ns,
         requested_output_tokens: requested,
         missing_answers: 0,
+        output: Output::default(),
         error: None,
         values: record_values,
     }

@@ -69,7 +69,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::SKIPPED_CONTEXT_OVERFLOW_COUNT,
         "Skipped Context Overflow Count",
         Unit::Requests,
-        MetricKind::Tally(|observation, settings| settings.leaves_out(observation).then_some(true)),
+        MetricKind::Tally(|observation, settings| settings.skips_overflow(observation).then_some(true)),
     )
     .short("Skipped Ctx Overflow")
     .flagged(Flag::ERROR_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))

@@ -114,6 +114,7 @@ impl Cpu {
 
 #[cfg(test)]
 mod tests {
+    use crate::metrics::output::Output;
     use client::record::RequestError;
     use client::schedule::PhaseKind;
 
@@ -152,6 +153,7 @@ mod tests {
             end_wall_ns: 10 * MS + latency_ns as u64,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error,
             values,
         }

@@ -128,6 +128,7 @@ impl LoadTimes {
 
 #[cfg(test)]
 mod tests {
+    use crate::metrics::output::Output;
     use client::record::{ErrorKind, RequestError};
     use client::schedule::PhaseKind;
 
@@ -141,6 +142,7 @@ mod tests {
             end_wall_ns: end,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error,
             values: RecordValues::default(),
         }

@@ -1,3 +1,4 @@
+use crate::metrics::output::Output;
 use base::statistics::Percent;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestError};
@@ -33,6 +34,7 @@ fn request(start: u64, end: u64) -> Observation {
         end_wall_ns: START + end * MS,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error: None,
         values,
     }

@@ -84,13 +84,26 @@ pub struct Settings {
     pub context_overflow: ContextOverflow,
     /// Whether such requests are only counted, and left out of all other metrics.
     pub skips_context_overflows: bool,
+    /// Whether canaries count as requests of the load (`--measure-canaries`).
+    #[serde(default)]
+    pub measures_canaries: bool,
     /// Whether internal and experimental metrics are shown.
     pub developer_mode: bool,
 }
 
 impl Settings {
-    /// Returns whether a request is only counted, and left out of all other metrics.
+    /// Returns whether a request is at most counted, and left out of all other metrics.
     pub fn leaves_out(&self, observation: &Observation) -> bool {
+        self.leaves_out_canary(observation) || self.skips_overflow(observation)
+    }
+
+    /// Returns whether a request is left out of all metrics, since it is a canary.
+    pub const fn leaves_out_canary(&self, observation: &Observation) -> bool {
+        observation.output.canary.is_some() && !self.measures_canaries
+    }
+
+    /// Returns whether a request is only counted, since it exceeds the context of the model.
+    pub fn skips_overflow(&self, observation: &Observation) -> bool {
         let error = observation.error.as_ref().filter(|_| self.skips_context_overflows);
         error.is_some_and(|error| self.context_overflow.matches(error))
     }
@@ -119,6 +132,7 @@ impl Default for Settings {
             server_timing: true,
             context_overflow: ContextOverflow::default(),
             skips_context_overflows: false,
+            measures_canaries: false,
             developer_mode: false,
         }
     }

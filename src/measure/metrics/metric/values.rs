@@ -1,5 +1,6 @@
 //! The input of record metrics, and the values of a request.
 
+use crate::metrics::output::Output;
 use base::units::Nanos;
 use client::endpoint::{ContentPiece, ParsedResponse, Usage};
 use client::record::{RequestError, RequestRecord};
@@ -152,6 +153,8 @@ pub struct Observation {
     /// Number of earlier responses of its session that it should have repeated but are missing
     /// because their turns failed.
     pub missing_answers: u32,
+    /// What is known of its output besides its metrics.
+    pub output: Output,
     /// The error, if it failed.
     pub error: Option<RequestError>,
     /// Its record metrics.

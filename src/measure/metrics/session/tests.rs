@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::metrics::output::Output;
 use client::endpoint::EndpointType;
 use client::record::RequestError;
 use client::schedule::PhaseKind;
@@ -23,6 +24,7 @@ fn request(start: u64, end: u64, values: &[(MetricTag, f64)]) -> Observation {
         end_wall_ns: end * MILLI,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error: None,
         values: own,
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::metrics::output::Output;
 use base::column::{Column, Store, fixed_struct};
 use client::record::RequestError;
 use client::schedule::PhaseKind;
@@ -122,6 +123,8 @@ impl Log {
             end_wall_ns: request.end_wall_ns,
             requested_output_tokens: request.requested_output_tokens.checked_sub(1),
             missing_answers: request.missing_answers,
+            // What is left out of statistics is not in a slice, and no statistic reads the rest.
+            output: Output::default(),
             error: request
                 .error
                 .checked_sub(1)

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use crate::metrics::output::Output;
 use base::column::Store;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestError};
@@ -38,6 +39,7 @@ fn request(start: u64, latency: u64, tokens: u32) -> Observation {
         end_wall_ns: ORIGIN + (start + latency) * MS,
         requested_output_tokens: start.is_multiple_of(2).then_some(5),
         missing_answers: 0,
+        output: Output::default(),
         error,
         values,
     }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::metrics::output::Output;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestError};
 use client::schedule::PhaseKind;
@@ -32,6 +33,7 @@ fn request(start: u64, latency: u64, tokens: u32) -> Observation {
         end_wall_ns: ORIGIN + (start + latency) * MS,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error,
         values,
     }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
+use crate::metrics::output::Output;
 use base::statistics::percentile;
 use base::units::Nanos;
 use client::endpoint::EndpointType;
@@ -62,6 +63,7 @@ impl Sketch {
             end_wall_ns: 1_795_226_094_000_000_123 + self.end * MS,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error,
             values,
         }
@@ -413,6 +415,7 @@ fn curves_and_adjusted_latencies_are_those_of_aiperf() {
             end_wall_ns: metadata["request_end_ns"].as_u64().unwrap(),
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: None,
             values,
         };

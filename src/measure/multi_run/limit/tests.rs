@@ -4,6 +4,8 @@ use uuid::Uuid;
 
 use super::super::evidence::least_requests;
 use super::*;
+use crate::metrics::Verdict;
+use crate::metrics::health::LoadVerdict;
 use crate::multi_run::{Dimension, Failure, Member};
 
 /// Confidence of the intervals.
@@ -116,10 +118,10 @@ fn a_run_alone_meets_or_misses_its_conditions() {
         RunResult::failed(member, PathBuf::new(), Failure::Client(String::new()))
     };
     let filters = [Filter::parse("time_to_first_token:p99:lt:200").unwrap()];
-    let standing = |violations: f64, requests: f64, verdict| {
+    let judged = |violations: f64, requests: f64, load_verdict, output_verdict| {
         let mut run = failed();
         run.failure = None;
-        run.load_verdict = verdict;
+        (run.load_verdict, run.output_verdict) = (load_verdict, output_verdict);
         run.evidence = vec![Some(Evidence {
             mean: violations / requests,
             weight: requests,
@@ -127,10 +129,14 @@ fn a_run_alone_meets_or_misses_its_conditions() {
         })];
         standing_of(&filters, &run, CONFIDENCE)
     };
+    let standing = |violations, requests, verdict| judged(violations, requests, verdict, None);
+    let of_outputs = |verdict| judged(0.0, 368.0, None, Some(verdict));
     // 0.99^368 is below 2.5%, 0.99^367 is not.
     assert_eq!(standing(0.0, 368.0, None), Some(Standing::Met));
     assert_eq!(standing(0.0, 367.0, None), Some(Standing::CannotTell));
     assert_eq!(standing(50.0, 368.0, None), Some(Standing::Missed));
     assert_eq!(standing(0.0, 368.0, Some(LoadVerdict::Saturated)), Some(Standing::Missed));
+    assert_eq!(of_outputs(Verdict::Invalid), Some(Standing::Missed));
+    assert_eq!(of_outputs(Verdict::Suspect), Some(Standing::Met));
     assert_eq!(standing_of(&filters, &failed(), CONFIDENCE), None);
 }

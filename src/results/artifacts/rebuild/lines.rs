@@ -14,6 +14,7 @@ use client::record::{Ancestry, ErrorKind, RequestError};
 use measure::metrics::fields::{Id, Metadata, Text};
 use measure::metrics::health::ClientErrors;
 use measure::metrics::metric::{MetricKind, Observation, RecordValues, Value};
+use measure::metrics::output::{CanaryAnswer, Faults, Output};
 use measure::metrics::session::TurnPlace;
 use measure::metrics::tag::{self, MetricTag};
 use measure::metrics::{Metric, MetricFlags, Registry};
@@ -81,6 +82,17 @@ struct Record<'a> {
     metrics: HashMap<&'a str, Measurement<'a>>,
     #[serde(default)]
     error: Option<LineError>,
+}
+
+/// Returns what the line contains of the output besides its metrics.
+fn output(metadata: &Metadata<'_>) -> Output {
+    let faults = metadata.output_faults.as_ref().map(|names| Faults::from_names(&names.0));
+    let canary = metadata.canary.map(|number| CanaryAnswer {
+        number,
+        common_tokens: metadata.canary_common_tokens,
+        differing_tokens: metadata.canary_differing_tokens,
+    });
+    Output { faults: faults.unwrap_or_default(), canary }
 }
 
 /// Returns the errors of the request; `None` if an earlier version or another tool wrote it.
@@ -239,6 +251,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         end_wall_ns,
         requested_output_tokens,
         missing_answers: metadata.missing_answers.unwrap_or_default(),
+        output: output(&metadata),
         error,
         values,
     };

@@ -163,6 +163,7 @@ impl Summary {
             load: self.load,
             client_health: self.client_health,
             load_health: None,
+            output_health: None,
             telemetry: self.telemetry,
             time_breakdown: None,
             gpus: None,

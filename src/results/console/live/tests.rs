@@ -103,6 +103,7 @@ fn gates(all: &[(&str, f64)]) -> Vec<Judged> {
             server: None,
             verdict: None,
             load_verdict: None,
+            outputs: None,
             finish_reasons: &NameCounts::default(),
             bounds: ClientBounds::default(),
             basis: Basis::default(),

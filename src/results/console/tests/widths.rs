@@ -6,6 +6,7 @@ use measure::judge::Gate;
 use measure::metrics::SteadyState;
 use measure::metrics::health::{LoadHealth, LoadVerdict};
 use measure::metrics::metric::{Observation, RecordValues, Value};
+use measure::metrics::output::Output;
 use measure::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 
 use super::*;
@@ -129,6 +130,7 @@ fn what_limits_a_run_at_four_widths() {
             end_wall_ns: 2_200_000_000,
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: None,
             values,
         })

@@ -2,7 +2,7 @@
 
 use measure::judge::Judged;
 use measure::metrics::Verdict;
-use measure::metrics::health::{LoadHealth, LoadVerdict};
+use measure::metrics::health::{LoadHealth, LoadVerdict, OutputHealth};
 use measure::metrics::time_breakdown::TimeBreakdown;
 
 use super::Run;
@@ -26,7 +26,9 @@ impl Run<'_> {
             outcome.client_health.as_ref().and_then(|health| Some((health, health.verdict?)));
         let load = outcome.load_health.as_ref();
         let verdicts = client.map(|(_, verdict)| of_client(verdict)).into_iter();
-        let verdicts: Vec<Notice> = verdicts.chain(load.map(of_load)).collect();
+        let outputs = outcome.output_health.as_ref();
+        let of_outputs = outputs.and_then(|health| Some(of_outputs(health, health.verdict?)));
+        let verdicts: Vec<Notice> = verdicts.chain(load.map(of_load)).chain(of_outputs).collect();
         if let Some(level) = verdicts.iter().map(|verdict| verdict.level).max() {
             let texts: Vec<&str> = verdicts.iter().map(|verdict| &*verdict.text).collect();
             add(level, texts.join(" "));
@@ -36,6 +38,10 @@ impl Run<'_> {
                 let text = format!("{}; {}.", capitalized(&reason.finding), reason.advice);
                 add(of_client(verdict).level, text);
             }
+        }
+        for reason in outputs.into_iter().flat_map(|health| &health.reasons) {
+            let text = format!("{}; {}.", reason.finding, reason.advice);
+            add(level_of(reason.verdict), text);
         }
         let (all, failed) = (self.report.ended(), self.report.failed());
         if failed > 0 && self.report.has_success() {
@@ -79,12 +85,24 @@ impl Run<'_> {
 }
 
 fn of_client(verdict: Verdict) -> Notice {
-    let (level, said) = match verdict {
-        Verdict::Valid => (Level::Good, ": the client kept up with the load"),
-        Verdict::Suspect => (Level::Doubtful, ""),
-        Verdict::Invalid => (Level::Bad, ""),
-    };
-    Notice { level, text: format!("Client health is {}{said}.", verdict.as_str()) }
+    let is_valid = verdict == Verdict::Valid;
+    let said = if is_valid { ": the client kept up with the load" } else { "" };
+    Notice {
+        level: level_of(verdict),
+        text: format!("Client health is {}{said}.", verdict.as_str()),
+    }
+}
+
+const fn level_of(verdict: Verdict) -> Level {
+    match verdict {
+        Verdict::Valid => Level::Good,
+        Verdict::Suspect => Level::Doubtful,
+        Verdict::Invalid => Level::Bad,
+    }
+}
+
+fn of_outputs(health: &OutputHealth, verdict: Verdict) -> Notice {
+    Notice { level: level_of(verdict), text: format!("Outputs: {health}.") }
 }
 
 fn of_load(health: &LoadHealth) -> Notice {

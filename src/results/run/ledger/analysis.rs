@@ -2,7 +2,7 @@
 
 use client::schedule::{HeldLoad, PhaseKind};
 use measure::metrics::breakdown::{BreakdownResults, Breakdowns, Grouped, Levels};
-use measure::metrics::health::{LoadHealth, LoadTimes};
+use measure::metrics::health::{LoadHealth, LoadTimes, OutputCounts, OutputHealth, Source};
 use measure::metrics::metric::MetricResult;
 use measure::metrics::name_counts::NameCounts;
 use measure::metrics::prefix_cache::{CacheLedger, PrefixCache};
@@ -125,6 +125,22 @@ impl Analysis for LoadTimes {
 
     fn finding(&self, of: &Measurement<'_>) -> Self::Finding {
         LoadHealth::judge(self, of.load, of.start_wall_ns)
+    }
+}
+
+impl Analysis for Option<OutputCounts> {
+    type Finding = Option<OutputHealth>;
+
+    fn enter(&mut self, request: &Entry<'_>) {
+        let worker = request.worker.map(|worker| &**worker);
+        let source = Source { request_id: request.request_id, worker };
+        if let Some(outputs) = self {
+            outputs.observe(request.observation, source);
+        }
+    }
+
+    fn finding(&self, _: &Measurement<'_>) -> Self::Finding {
+        self.as_ref()?.judge()
     }
 }
 

@@ -20,6 +20,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
         prefix_cache: None,
+        outputs: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
         long_run: None,

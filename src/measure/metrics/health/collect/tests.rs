@@ -1,3 +1,4 @@
+use crate::metrics::output::Output;
 use base::units::Nanos;
 use client::endpoint::{ContentPiece, ParsedResponse};
 use client::record::{Arrival, RequestError, RequestRecord, ResponseBody, SseEvent};
@@ -68,6 +69,7 @@ fn measured(record: &RequestRecord, values: &RecordValues) -> MeasuredRecord {
         end_wall_ns: 0,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error: None,
         values: values.clone(),
     };

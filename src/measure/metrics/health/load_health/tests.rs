@@ -1,3 +1,4 @@
+use crate::metrics::output::Output;
 use base::statistics::simulation::{Arrivals, Server, Service, Simulated, most_of, runs};
 use client::record::{ErrorKind, RequestError};
 use client::schedule::PhaseKind;
@@ -26,6 +27,7 @@ fn of_requests(
             end_wall_ns: nanos(request.end),
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: is_rejected(request).then_some(error),
             values: RecordValues::default(),
         };
@@ -215,6 +217,7 @@ fn a_run_that_fails_has_no_verdict() {
             end_wall_ns: nanos(request.end),
             requested_output_tokens: None,
             missing_answers: 0,
+            output: Output::default(),
             error: (at % 20 != 0).then_some(error),
             values: RecordValues::default(),
         };
@@ -233,6 +236,7 @@ fn unknown_loads_have_no_verdict() {
         end_wall_ns: 5,
         requested_output_tokens: None,
         missing_answers: 0,
+        output: Output::default(),
         error: None,
         values: RecordValues::default(),
     };

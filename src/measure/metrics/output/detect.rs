@@ -1,0 +1,88 @@
+//! Finds the faults that an output shows by itself.
+
+use memchr::memmem;
+
+use client::endpoint::ParsedResponse;
+
+use super::{Fault, Faults};
+use crate::metrics::finish_reason;
+
+/// Fewest tokens of an output that is expected to arrive in several events.
+const MANY_TOKENS: u64 = 32;
+
+/// Least share of the minimum length that an output has, since client and server may count differently.
+const ENOUGH: f64 = 0.9;
+
+/// A request that succeeded, and what the server answered.
+pub(in crate::metrics) struct Answered<'a> {
+    /// The body of the request.
+    pub(in crate::metrics) payload: &'a [u8],
+    pub(in crate::metrics) response: &'a ParsedResponse,
+    /// Tokens of the output without reasoning, as the results count them.
+    pub(in crate::metrics) output_tokens: Option<u64>,
+    /// Most output tokens that were requested.
+    pub(in crate::metrics) requested_tokens: Option<u64>,
+    /// Whether the response is an event stream.
+    pub(in crate::metrics) is_stream: bool,
+}
+
+impl Answered<'_> {
+    /// Returns the faults that the output shows by itself.
+    pub(in crate::metrics) fn faults(&self) -> Faults {
+        let Self { response, is_stream, .. } = self;
+        let tokens = self.output_tokens.unwrap_or(0);
+        let mut faults = Faults::default();
+        faults.set(Fault::AfterEnd, self.goes_on_after_end());
+        faults.set(Fault::EndedEarly, self.ended_early());
+        let is_one_event = *is_stream && response.content.len() == 1;
+        faults.set(Fault::SingleEvent, is_one_event && tokens >= MANY_TOKENS);
+        let has_invalid_call = response.tool_calls.invalid > 0 && !self.is_cut();
+        faults.set(Fault::InvalidToolArguments, has_invalid_call);
+        let text = &response.output_text;
+        faults.set(Fault::Blank, !text.is_empty() && text.trim().is_empty());
+        faults
+    }
+
+    /// Returns whether a limit on tokens ended an output.
+    fn is_cut(&self) -> bool {
+        self.response.finish_reasons.iter().any(|reason| finish_reason::is_limit(reason))
+    }
+
+    /// Returns whether content followed the finish reason. Of several choices, each has its own, so that
+    /// nothing is known of them.
+    fn goes_on_after_end(&self) -> bool {
+        let ParsedResponse { content, finished, .. } = self.response;
+        let has_one_choice = content.iter().all(|piece| piece.choice == 0);
+        let last = content.last().map(|piece| piece.arrival.at);
+        let finished = finished.map(|arrival| arrival.at);
+        has_one_choice && finished.zip(last).is_some_and(|(finished, last)| finished < last)
+    }
+
+    /// Returns whether the output has fewer tokens than the request asked for at least, although no stop
+    /// sequence may end it.
+    fn ended_early(&self) -> bool {
+        let Some(least) = self.least_tokens() else { return false };
+        let ParsedResponse { usage, finish_reasons, .. } = self.response;
+        let of_server = usage.as_ref().and_then(|usage| usage.completion_tokens);
+        let Some(tokens) = of_server.or(self.output_tokens) else { return false };
+        !finish_reasons.is_empty() && !self.is_cut() && (tokens as f64) < ENOUGH * least as f64
+    }
+
+    /// Returns how many tokens the request asks for at least.
+    fn least_tokens(&self) -> Option<u64> {
+        // In a text, the quotation marks would be escaped.
+        if memmem::find(self.payload, b"\"stop\":").is_some() {
+            return None;
+        }
+        if memmem::find(self.payload, b"\"ignore_eos\":true").is_some() {
+            return self.requested_tokens;
+        }
+        let name = b"\"min_tokens\":";
+        let at = memmem::find(self.payload, name)? + name.len();
+        let digits = self.payload.get(at..)?.iter().take_while(|byte| byte.is_ascii_digit());
+        digits.take(9).try_fold(0, |number: u64, digit| Some(number * 10 + u64::from(digit - b'0')))
+    }
+}
+
+#[cfg(test)]
+mod tests;
