@@ -30,9 +30,19 @@ const USUAL: [&str; 14] = [
 const LIMITS: [&str; 5] =
     ["length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "model_length"];
 
+/// The reasons of outputs that the model or a stop sequence ended.
+const ENDS: [&str; 7] =
+    ["stop", "end_turn", "stop_sequence", "completed", "STOP", "eos_token", "eos"];
+
 /// Returns whether a limit ended the output, and not the model with a token without a text.
 pub fn is_limit(reason: &str) -> bool {
     LIMITS.contains(&reason)
+}
+
+/// Returns whether the model or a stop sequence ended the output, so that it is complete. A filter or a
+/// limit on tokens cuts it.
+pub(super) fn is_complete(reason: &str) -> bool {
+    ENDS.contains(&reason)
 }
 
 /// Returns the reasons with the most requests first, if any of them is unusual, or if only some

@@ -6,7 +6,10 @@
 //! grades the quality of answers.
 
 mod beside;
+mod body;
 mod detect;
+mod json;
+mod text;
 
 use base::setting::{Named as _, named};
 

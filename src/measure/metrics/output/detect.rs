@@ -2,9 +2,9 @@
 
 use memchr::memmem;
 
-use client::endpoint::ParsedResponse;
+use client::endpoint::{ParsedResponse, choices};
 
-use super::{Fault, Faults};
+use super::{Fault, Faults, json, text};
 use crate::metrics::finish_reason;
 
 /// Fewest tokens of an output that is expected to arrive in several events.
@@ -38,9 +38,33 @@ impl Answered<'_> {
         faults.set(Fault::SingleEvent, is_one_event && tokens >= MANY_TOKENS);
         let has_invalid_call = response.tool_calls.invalid > 0 && !self.is_cut();
         faults.set(Fault::InvalidToolArguments, has_invalid_call);
-        let text = &response.output_text;
-        faults.set(Fault::Blank, !text.is_empty() && text.trim().is_empty());
-        faults
+        let output = &response.output_text;
+        faults.set(Fault::Blank, !output.is_empty() && output.trim().is_empty());
+        faults.set(Fault::InvalidJson, self.is_invalid_json());
+        faults.union(self.of_texts())
+    }
+
+    /// Returns what is wrong with the text of any choice, or with its reasoning.
+    fn of_texts(&self) -> Faults {
+        let Self { payload, response, .. } = self;
+        let answers = self.answers().map(|text| text::faults_of_answer(text, payload));
+        let reasoning = choices(&response.reasoning_text, &response.reasoning_choices)
+            .map(|text| text::faults_of_reasoning(text, payload));
+        answers.chain(reasoning).fold(Faults::default(), Faults::union)
+    }
+
+    /// Returns the output of each choice.
+    fn answers(&self) -> impl Iterator<Item = &str> {
+        choices(&self.response.output_text, &self.response.output_choices)
+    }
+
+    /// Returns whether an output is something else than the JSON that the request asks for, although
+    /// it is complete and no tool is called.
+    fn is_invalid_json(&self) -> bool {
+        let ParsedResponse { tool_calls, finish_reasons, .. } = self.response;
+        let is_whole = !finish_reasons.is_empty()
+            && finish_reasons.iter().all(|reason| finish_reason::is_complete(reason));
+        is_whole && tool_calls.count == 0 && json::is_wrong(self.answers(), self.payload)
     }
 
     /// Returns whether a limit on tokens ended an output.
