@@ -75,6 +75,7 @@ mod otel_config_file;
 mod otel_replay;
 mod otel_round_trip;
 mod otlp_file;
+mod output_health;
 mod phase_datasets;
 mod phases;
 mod plots;

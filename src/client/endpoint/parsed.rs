@@ -32,6 +32,8 @@ pub struct ParsedResponse {
     pub finish_reasons: Vec<String>,
     /// When the event with the first finish reason arrived.
     pub finished: Option<Arrival>,
+    /// Whether content followed in a later event than the finish reason. Not known of several choices.
+    pub has_content_after_end: bool,
     /// The model that the server reports.
     pub model: Option<String>,
     /// Duration of the generation of a video in seconds, as reported by the server.

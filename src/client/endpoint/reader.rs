@@ -418,7 +418,11 @@ impl Answer {
     ) -> Result<(), serde_json::Error> {
         self.found.clear();
         self.choice = 0;
+        let had_ended = self.has_finish_reason();
         reader.read(json, self)?;
+        // Another choice may go on.
+        let goes_on = had_ended && self.choices.len() == 1 && !self.found.is_empty();
+        self.response.has_content_after_end |= goes_on && is_streamed;
         if self.response.finished.is_none() && self.has_finish_reason() {
             self.response.finished = Some(arrival);
         }

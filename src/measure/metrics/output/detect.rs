@@ -32,7 +32,7 @@ impl Answered<'_> {
         let Self { response, is_stream, .. } = self;
         let tokens = self.output_tokens.unwrap_or(0);
         let mut faults = Faults::default();
-        faults.set(Fault::AfterEnd, self.goes_on_after_end());
+        faults.set(Fault::AfterEnd, response.has_content_after_end);
         faults.set(Fault::EndedEarly, self.ended_early());
         let is_one_event = *is_stream && response.content.len() == 1;
         faults.set(Fault::SingleEvent, is_one_event && tokens >= MANY_TOKENS);
@@ -70,16 +70,6 @@ impl Answered<'_> {
     /// Returns whether a limit on tokens ended an output.
     fn is_cut(&self) -> bool {
         self.response.finish_reasons.iter().any(|reason| finish_reason::is_limit(reason))
-    }
-
-    /// Returns whether content followed the finish reason. Of several choices, each has its own, so that
-    /// nothing is known of them.
-    fn goes_on_after_end(&self) -> bool {
-        let ParsedResponse { content, finished, .. } = self.response;
-        let has_one_choice = content.iter().all(|piece| piece.choice == 0);
-        let last = content.last().map(|piece| piece.arrival.at);
-        let finished = finished.map(|arrival| arrival.at);
-        has_one_choice && finished.zip(last).is_some_and(|(finished, last)| finished < last)
     }
 
     /// Returns whether the output has fewer tokens than the request asked for at least, although no stop
