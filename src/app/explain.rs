@@ -127,6 +127,7 @@ fn entries() -> Vec<Entry> {
                 let verdicts = Verdict::ALL.iter().map(|verdict| verdict.as_str());
                 verdicts.chain(["client"]).collect()
             }
+            "Output health" => ["outputs", "corrupted_outputs", "output_faults"].to_vec(),
             "Load health" => {
                 let verdicts = LoadVerdict::ALL.iter().map(|verdict| verdict.as_str());
                 verdicts.chain(["load", "offered", "served"]).collect()

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from asking import Undecided, Wrong, answer
 from cards import CARDS, Card
+from outputs import OUTPUTS
 
 SHARE_OF_WRONG = 0.05
 
@@ -64,7 +65,7 @@ def main() -> int:
     parser.add_argument("--part", type=part, default=part("1/1"), help="of these cards, such as 2/3")
     parser.add_argument("--together", type=int, default=4, help="cards at the same time")
     given = parser.parse_args()
-    chosen = [card for card in CARDS if fnmatch.fnmatch(card.name, given.cards)]
+    chosen = [card for card in [*CARDS, *OUTPUTS] if fnmatch.fnmatch(card.name, given.cards)]
     chosen = [card for card in chosen if card.is_short or not given.short][given.part]
     numbers = given.seeds[:1] if given.short else given.seeds
     asked = [(card, seed) for card in chosen for seed in numbers]

@@ -78,7 +78,8 @@ def check(holds: bool, why: str) -> None:
 def answer(card, seed: int, aiperf: str, directory: Path) -> Answer:
     """Runs the commands of the card with `seed` against its servers."""
     with contextlib.ExitStack() as stack:
-        urls = [stack.enter_context(server(aiperf, flags)) for flags in card.servers]
+        seeded = [[flag.format(seed=seed) for flag in flags] for flags in card.servers]
+        urls = [stack.enter_context(server(aiperf, flags)) for flags in seeded]
         given = {"urls": urls, "seed": str(seed), "dir": directory}
         codes, screens = [], []
         for command in card.commands(given):

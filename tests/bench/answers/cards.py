@@ -18,7 +18,7 @@ class Card:
     name: str
     # What is true, in words.
     truth: str
-    # The flags of each mock server.
+    # The flags of each mock server, which may have the `{seed}`.
     servers: list[list[str]]
     # Returns the commands, of the servers' `urls`, the `seed` and the directory (`dir`).
     commands: Callable[[dict], list[list]]

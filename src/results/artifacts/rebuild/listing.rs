@@ -30,6 +30,7 @@ struct Summary {
     request_error_rate: Statistics,
     client_health: Option<WithVerdict<Verdict>>,
     load_health: Option<WithVerdict<LoadVerdict>>,
+    output_health: Option<WithVerdict<Verdict>>,
     gates: Vec<Held>,
     is_complete: Option<bool>,
     was_cancelled: bool,
@@ -179,14 +180,44 @@ fn state(summary: Option<&Summary>, has_ended: bool) -> State {
     }
     let client = summary.client_health.as_ref().and_then(|health| health.verdict);
     let load = summary.load_health.as_ref().and_then(|health| health.verdict);
+    let outputs = summary.output_health.as_ref().and_then(|health| health.verdict);
     let saturated = load.filter(|load| load.is_too_much());
-    let words = [client.map(Verdict::as_str), saturated.map(LoadVerdict::words)];
+    let corrupt = match outputs {
+        Some(Verdict::Invalid) => Some("outputs invalid"),
+        Some(Verdict::Suspect) => Some("outputs suspect"),
+        Some(Verdict::Valid) | None => None,
+    };
+    let words = [client.map(Verdict::as_str), saturated.map(LoadVerdict::words), corrupt];
     let words: Vec<&str> = words.into_iter().flatten().collect();
-    let level = match (client, load) {
+    let level = match (client.max(outputs), load) {
         (Some(Verdict::Invalid), _) => Level::Bad,
         (Some(Verdict::Suspect), _)
         | (_, Some(LoadVerdict::Saturated | LoadVerdict::Rejecting)) => Level::Doubtful,
         _ => Level::Good,
     };
     if words.is_empty() { state(level, "complete") } else { state(level, &words.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn corrupt_outputs_are_a_part_of_the_state() {
+        let state_of = |client: &str, outputs: &str| {
+            let client = (!client.is_empty()).then(|| json!({"verdict": client}));
+            let health = json!({"client_health": client, "output_health": {"verdict": outputs}});
+            let summary: Summary = serde_json::from_value(health).unwrap();
+            let State { level, text } = state(Some(&summary), true);
+            (level, text)
+        };
+        assert_eq!(state_of("valid", "valid"), (Level::Good, "valid".to_owned()));
+        assert_eq!(
+            state_of("valid", "suspect"),
+            (Level::Doubtful, "valid, outputs suspect".to_owned())
+        );
+        assert_eq!(state_of("", "invalid"), (Level::Bad, "outputs invalid".to_owned()));
+    }
 }
