@@ -12,6 +12,7 @@ use http::header::RETRY_AFTER;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use memchr::memmem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use base::lock::Lock;
@@ -90,6 +91,8 @@ struct Order {
     plain: bool,
     tokens: u64,
     finish: Finish,
+    /// Whether the output may end before the limit.
+    may_end: bool,
 }
 
 impl Service {
@@ -158,21 +161,25 @@ impl Service {
             plain: ask.plain,
             tokens,
             finish,
+            may_end: !has_minimum(call.body),
         })
     }
 
     /// Returns the text for prompts with this hash.
     fn wording(&self, hash: u64, prompts: &[Prompt<'_>]) -> Wording {
-        let Some(latest) = &self.latest else {
-            return Wording { start: hash, ..Wording::default() };
-        };
         let texts = prompts.iter().rev().filter_map(|prompt| match prompt {
             Prompt::Text(text) => Some(&**text),
             Prompt::TokenIds(_) => None,
         });
         let last = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-        let other = latest.lock().replace(hash, last).unwrap_or_default();
-        Wording::with_prompt(hash, &other)
+        let wording = match &self.latest {
+            None => Wording { start: hash, ..Wording::default() },
+            Some(latest) => {
+                let other = latest.lock().replace(hash, last).unwrap_or_default();
+                Wording::with_prompt(hash, &other)
+            }
+        };
+        wording.copying(last)
     }
 
     /// Looks the prompt of an admitted request up in the prefix cache, if there is one. Returns how
@@ -227,6 +234,9 @@ impl Service {
             work: Nanos::ZERO,
             report: None,
         };
+        if order.may_end {
+            reply.end_after_copy();
+        }
         reply.wording.turn = self.script.turn(begun, reply.tokens);
         reply.truncate();
         let waited = origin.since(arrival);
@@ -248,6 +258,12 @@ impl Service {
         let start_ns = self.clock.wall_ns(arrival);
         PendingSpans::for_request(sender, report, headers, reply.id, start_ns, ignores)
     }
+}
+
+/// Returns whether a body asks for a minimum number of tokens.
+fn has_minimum(body: &[u8]) -> bool {
+    let has = |text: &[u8]| memmem::find(body, text).is_some();
+    has(b"\"ignore_eos\":true") || has(b"\"min_tokens\":")
 }
 
 impl Connection {

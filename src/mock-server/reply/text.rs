@@ -1,6 +1,9 @@
 //! The text of a response, token by token, and what the script corrupts in it.
 
+use std::ops::Range;
+
 use super::Reply;
+use crate::activity::Finish;
 use crate::dialect::json_string;
 use crate::script::{Corruption, Fault};
 
@@ -13,7 +16,12 @@ pub(crate) struct Wording {
     pub(crate) turn: Option<[u64; 2]>,
     /// The pieces of another request's prompt that its first tokens are replaced by.
     pub(crate) foreign: Vec<String>,
+    /// The pieces that its first tokens are replaced by, since the prompt asks for them.
+    pub(crate) copied: Vec<String>,
 }
+
+/// What a prompt asks to repeat follows this text, up to the end of the line.
+const REPEAT: &str = "Repeat the following words exactly, and nothing else: ";
 
 /// Number of tokens between the beginnings of two choices.
 const BETWEEN_CHOICES: u64 = 17;
@@ -33,22 +41,37 @@ const MOJIBAKE: &[&str] = &[
 impl Wording {
     /// Returns the text of a response that begins with the end of another request's prompt.
     pub(crate) fn with_prompt(start: u64, prompt: &str) -> Self {
-        let mut foreign: Vec<String> = Vec::new();
-        for c in prompt.chars() {
-            match foreign.last_mut().filter(|_| c != ' ') {
-                Some(piece) => piece.push(c),
-                None => foreign.push(c.into()),
-            }
-        }
-        Self { start, turn: None, foreign }
+        Self { start, foreign: pieces(prompt), ..Self::default() }
     }
+
+    /// Begins the text with what the prompt asks to repeat, if it does: as models do, however busy the
+    /// server is.
+    pub(crate) fn copying(self, prompt: &str) -> Self {
+        let asked = prompt.rfind(REPEAT).map(|at| &prompt[at + REPEAT.len()..]);
+        let words = asked.and_then(|rest| rest.lines().next()).unwrap_or_default();
+        Self { copied: pieces(words.trim()), ..self }
+    }
+}
+
+/// Cuts a text before each space.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    for c in text.chars() {
+        match pieces.last_mut().filter(|_| c != ' ') {
+            Some(piece) => piece.push(c),
+            None => pieces.push(c.into()),
+        }
+    }
+    pieces
 }
 
 impl Reply {
     /// Appends the tokens of `choice` from the index `first` on, as the content of a JSON string. Each
     /// choice begins at a different position of the vocabulary's text.
     pub(crate) fn append_text(&self, out: &mut String, choice: u64, first: u64, count: u64) {
-        if matches!(self.corruption(), Some(Corruption::Blank | Corruption::Crosstalk)) {
+        let may_need_escapes = !self.wording.copied.is_empty()
+            || matches!(self.corruption(), Some(Corruption::Blank | Corruption::Crosstalk));
+        if may_need_escapes {
             let quoted = json_string(&self.tokens_of(choice, first, count));
             out.push_str(&quoted[1..quoted.len() - 1]);
         } else {
@@ -68,6 +91,16 @@ impl Reply {
     /// Returns the text of the first choice, without escapes.
     pub(crate) fn plain_text(&self) -> String {
         self.tokens_of(0, 0, self.tokens)
+    }
+
+    /// Ends the output soon after what the prompt asked to repeat.
+    pub(crate) fn end_after_copy(&mut self) {
+        let copied = self.wording.copied.len() as u64;
+        let end = self.reasoning + copied + copied / 4;
+        if copied > 0 && self.tokens > end {
+            self.tokens = end;
+            self.finish = Finish::Stop;
+        }
     }
 
     pub(super) const fn corruption(&self) -> Option<Corruption> {
@@ -96,11 +129,33 @@ impl Reply {
 
     fn append_words(&self, out: &mut String, choice: u64, first: u64, count: u64) {
         let end = first + count;
-        let turn = self.wording.turn.map_or(end, |[at, _]| at.clamp(first, end));
-        for part in [first..turn, turn..end] {
+        let copied = self.copied();
+        let [from, to] = [copied.start, copied.end].map(|at| at.clamp(first, end));
+        let turn = self.turn().map_or(end, |[at, _]| at.clamp(to, end));
+        for part in [first..from, to..turn, turn..end] {
             let position = self.position(choice, part.start);
             self.material.vocabulary.append(out, position, part.end - part.start);
+            if part.end == from {
+                for index in from..to {
+                    out.push_str(&self.wording.copied[(index - copied.start) as usize]);
+                }
+            }
         }
+    }
+
+    /// Returns the indices of the tokens that are copied from the prompt: the first ones of the content.
+    fn copied(&self) -> Range<u64> {
+        let is_same = self.corruption() == Some(Corruption::Same);
+        let count = if is_same { 0 } else { self.wording.copied.len() as u64 };
+        self.reasoning..self.reasoning + count
+    }
+
+    /// Returns the token from which on it is another text, and where that begins: not before what is
+    /// copied has ended.
+    fn turn(&self) -> Option<[u64; 2]> {
+        let copied = self.copied();
+        let least = if copied.is_empty() { 0 } else { copied.end };
+        self.wording.turn.map(|[at, other]| [at.max(least), other])
     }
 
     fn append_corrupt(&self, out: &mut String, kind: Corruption, choice: u64, index: u64) {
@@ -138,7 +193,7 @@ impl Reply {
 
     /// Returns the position of a token in the vocabulary's text.
     fn position(&self, choice: u64, index: u64) -> u64 {
-        let start = match self.wording.turn {
+        let start = match self.turn() {
             _ if self.corruption() == Some(Corruption::Same) => 0,
             Some([at, other]) if index >= at => other,
             _ => self.wording.start,

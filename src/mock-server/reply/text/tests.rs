@@ -190,3 +190,74 @@ fn other_prompts_are_cut_before_spaces() {
     assert_eq!(pieces("day"), ["day"]);
     assert!(pieces("").is_empty());
 }
+
+/// A response to a prompt that asks for four words, of 12 tokens unless it may end before them.
+fn copying(fault: Option<Fault>) -> Reply {
+    let reply = response(fault, 0, 12);
+    let prompt =
+        "Be brief. Repeat the following words exactly, and nothing else: one two \"3\" four";
+    let wording = reply.wording.clone().copying(prompt);
+    Reply { wording, ..reply }
+}
+
+#[test]
+fn a_prompt_has_its_words_repeated() {
+    let reply = copying(None);
+    assert_eq!(reply.plain_text(), "one two \"3\" four e f g h i j k l");
+    assert_eq!(reply.text(0, 3), "one two \\\"3\\\"");
+    assert_eq!([reply.text(1, 1), reply.text(3, 2)], [" two", " four e"]);
+    let reasons = Reply { reasoning: 2, ..copying(None) };
+    assert_eq!(reasons.plain_text(), " a bone two \"3\" four g h i j k l");
+    assert_eq!(reasons.text(1, 2), " bone");
+    // It turns into another text behind them.
+    let turning = |at| {
+        let wording = Wording { turn: Some([at, 20]), ..copying(None).wording };
+        Reply { wording, ..copying(None) }
+    };
+    assert_eq!(turning(1).plain_text(), "one two \"3\" four y z a b c d e f");
+    assert_eq!(turning(1).text(2, 3), " \\\"3\\\" four y");
+    assert_eq!(turning(6).plain_text(), "one two \"3\" four e f a b c d e f");
+    let pieces = |prompt| Wording::default().copying(prompt).copied;
+    assert!(pieces("Repeat the following words: one").is_empty());
+    let named = "Repeat the following words exactly, and nothing else: a b\nc";
+    assert_eq!(pieces(named), ["a", " b"]);
+}
+
+#[test]
+fn what_is_repeated_is_corrupt_like_other_text() {
+    let text = |kind| {
+        let mut reply = copying(Some(Fault::Corrupt(kind)));
+        // 5 tokens, of which truncated outputs have one.
+        reply.tokens = 12;
+        reply.end_after_copy();
+        reply.truncate();
+        reply.plain_text()
+    };
+    let expected = [
+        (Corruption::Repeat, "oneoneoneoneone"),
+        (Corruption::Replacement, "one \u{fffd} \"3\" four e"),
+        (Corruption::Mojibake, "one cafÃ© \"3\" fÃ¼r e"),
+        (Corruption::Script, "one two год что это"),
+        (Corruption::Blank, "   \n "),
+        (Corruption::Same, " a b c d e"),
+        (Corruption::Crosstalk, "or of a \"long\"\nprompt e"),
+        (Corruption::Truncated, "one"),
+        (Corruption::Burst, "one two \"3\" four e"),
+    ];
+    for (kind, text_of_kind) in expected {
+        assert_eq!(text(kind), text_of_kind, "{kind:?}");
+    }
+}
+
+#[test]
+fn an_output_ends_soon_after_what_is_repeated() {
+    let ended = |reply: Reply| {
+        let mut reply = reply;
+        reply.end_after_copy();
+        (reply.tokens, reply.finish)
+    };
+    assert_eq!(ended(copying(None)), (5, Finish::Stop));
+    assert_eq!(ended(Reply { reasoning: 2, ..copying(None) }), (7, Finish::Stop));
+    assert_eq!(ended(Reply { tokens: 5, ..copying(None) }), (5, Finish::Length));
+    assert_eq!(ended(response(None, 0, 12)), (12, Finish::Length));
+}
