@@ -548,7 +548,7 @@ fn document_fault(error: serde_json::Error) -> Fault {
 }
 
 /// Returns the description of a JSON error and its column.
-fn json_reason(error: &serde_json::Error) -> String {
+pub(super) fn json_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let words = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]);
     if error.column() == 0 {

@@ -211,6 +211,8 @@ pub struct Growth {
     streams: Vec<Stream>,
     /// Number of conversations of the dataset.
     first: usize,
+    /// Number of these that do not count in the identifiers, since they are canaries.
+    skipped: usize,
     /// Index after that of the last conversation that was sent.
     end: AtomicUsize,
     counter: Lock<Option<Arc<TokenCounter>>>,
@@ -240,6 +242,12 @@ impl Growth {
     /// Sets the number of conversations of the dataset.
     pub(super) const fn begins_at(&mut self, first: usize) {
         self.first = first;
+    }
+
+    /// Takes note of conversations of the dataset that were added and do not count in identifiers.
+    pub(super) const fn skip(&mut self, count: usize) {
+        self.first += count;
+        self.skipped += count;
     }
 
     /// Has each conversation changed after it was made.
@@ -317,7 +325,7 @@ impl Growth {
         let mut made = made
             .inspect_err(|error| tracing::warn!("cannot generate conversation {number}: {error}"))
             .ok()?;
-        made.id = finish::conversation_id(index).into();
+        made.id = finish::conversation_id(index - self.skipped).into();
         if let Some(change) = &stream.change {
             change(&mut made);
         }
@@ -398,6 +406,20 @@ mod tests {
         let all: Vec<_> = large.conversations.iter().map(shown).collect();
         assert_eq!([first, later].concat(), all);
         assert!(growth.make(4).is_none(), "it exists");
+    }
+
+    #[test]
+    fn canaries_do_not_change_the_conversations_that_are_made_later() {
+        let plain = load(5, true, 7, None).growth.unwrap();
+        let counter = Arc::new(TokenCounter::builtin());
+        let with = load(5, true, 7, None).with_canaries(&crate::Canary::standard(), |_| 1);
+        let growth = with.growth.unwrap();
+        growth.begin(Arc::clone(&counter));
+        plain.begin(counter);
+        assert_eq!((plain.first(), growth.first()), (5, 13));
+        assert!(growth.make(12).is_none(), "it is a canary");
+        let made = |growth: &Growth, at| format!("{:?}", growth.make(at).unwrap());
+        assert_eq!(made(&growth, 15), made(&plain, 7));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod account;
 pub mod agentic_code;
 pub mod anonymous;
 mod cache_bust;
+mod canary;
 mod check;
 mod corpus;
 mod dialog;
@@ -46,6 +47,7 @@ use base::units::Nanos;
 
 pub use self::account::{Account, Conversations, LeftOut, Pool, Sent, SentCounter};
 pub use self::cache_bust::CacheBust;
+pub use self::canary::{Canary, CanaryConfig};
 pub use self::corpus::Corpus;
 pub use self::dialog::{Message, Prompt};
 pub use self::error::DatasetError;
@@ -79,10 +81,12 @@ pub use self::text::Text;
 /// The conversations of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
-    /// The conversations of all parts, in the order of the file or of generation.
+    /// The conversations of all parts, in the order of the file or of generation, and then the canaries.
     pub conversations: Conversations,
     /// The places of the conversations of each part.
     parts: Vec<Range<usize>>,
+    /// Number of conversations after those of all parts that are canaries.
+    canaries: usize,
     /// The maker of more conversations while the run goes on, if there is one.
     pub growth: Option<Arc<growth::Growth>>,
 }
@@ -185,6 +189,8 @@ pub struct Turn {
     pub tools: Option<Arc<serde_json::value::RawValue>>,
     /// Further members of the body.
     pub extra: Vec<(String, serde_json::Value)>,
+    /// Whether the response is that of greedy decoding, whatever else the body sets.
+    pub is_greedy: bool,
     /// Requested output tokens.
     pub max_tokens: Option<u32>,
     /// Timestamp of the turn, on the time axis of its trace.

@@ -78,7 +78,7 @@ impl Dataset {
     pub fn from_conversations(conversations: impl Into<Conversations>) -> Self {
         let conversations = conversations.into();
         let parts = std::iter::once(0..conversations.len()).collect();
-        Self { conversations, parts, growth: None }
+        Self { conversations, parts, canaries: 0, growth: None }
     }
 
     /// Takes note that conversations of a dataset of one part were added, removed or changed, as those are
@@ -199,7 +199,7 @@ impl Dataset {
         if let Some(growth) = &mut growth {
             growth.begins_at(all.len());
         }
-        Self { conversations: all.into(), parts: ranges, growth: growth.map(Arc::new) }
+        Self { conversations: all.into(), parts: ranges, canaries: 0, growth: growth.map(Arc::new) }
     }
 
     /// Returns the conversations of a part.
