@@ -7,6 +7,7 @@
 //! [queue](RecordQueue). This module does not parse JSON, count tokens or write files.
 
 mod ahead;
+mod canaries;
 mod dial;
 mod enough;
 mod lanes;

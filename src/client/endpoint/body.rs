@@ -15,6 +15,8 @@ pub(super) struct Body<'a> {
     extras: &'a [(String, Value)],
     /// Members of the turn's own; the others take precedence.
     own: &'a [(String, Value)],
+    /// The member with the settings of sampling, if they are not members of the body.
+    sampling: Option<&'static str>,
 }
 
 /// The value of a field that a dialect sets.
@@ -75,12 +77,17 @@ pub(super) struct StreamOptions {
 impl<'a> Body<'a> {
     /// Creates a body without extra inputs whose first field is `name`.
     pub(super) fn plain(name: &'static str, value: Member<'a>) -> Self {
-        Self { members: vec![(name, value)], extras: &[], own: &[] }
+        Self { members: vec![(name, value)], extras: &[], own: &[], sampling: None }
     }
 
     /// Creates a body whose first field is `name`.
     pub(super) fn new(config: &'a Config, name: &'static str, value: Member<'a>) -> Self {
-        Self { members: vec![(name, value)], extras: &config.extra_inputs, own: &[] }
+        Self {
+            members: vec![(name, value)],
+            extras: &config.extra_inputs,
+            own: &[],
+            sampling: None,
+        }
     }
 
     /// Adds a field.
@@ -110,10 +117,17 @@ impl<'a> Body<'a> {
             .with_some("stream_options", config.streaming.then_some(options))
     }
 
+    /// Sets the member that has the settings of sampling.
+    pub(super) fn sampling_in(self, name: &'static str) -> Self {
+        Self { sampling: Some(name), ..self }
+    }
+
     /// Returns the body as JSON, with the members that the turn itself has.
     pub(super) fn into_json(self, turn: &'a Turn) -> Vec<u8> {
+        let sampling = self.sampling;
         // Text, numbers and JSON values always serialise.
-        serde_json::to_vec(&Self { own: &turn.extra, ..self }).unwrap_or_default()
+        let body = serde_json::to_vec(&Self { own: &turn.extra, ..self }).unwrap_or_default();
+        if turn.is_greedy { greedy(&body, sampling).unwrap_or(body) } else { body }
     }
 
     /// Returns the last extra input of this name, or else the turn's own member, which replaces the
@@ -151,6 +165,17 @@ impl Serialize for Body<'_> {
         }
         map.end()
     }
+}
+
+/// Returns a body with a temperature of 0, in the member `sampling` if there is such one.
+fn greedy(body: &[u8], sampling: Option<&str>) -> Option<Vec<u8>> {
+    let mut whole: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    let settings = match sampling {
+        Some(name) => whole.entry(name).or_insert_with(|| Map::new().into()).as_object_mut()?,
+        None => &mut whole,
+    };
+    settings.insert("temperature".to_owned(), 0.into());
+    serde_json::to_vec(&whole).ok()
 }
 
 /// Returns a field that a dialect builds itself.

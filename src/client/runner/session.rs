@@ -110,9 +110,9 @@ impl UserTurns {
 }
 
 impl PhaseWorker {
-    /// Sends the turns of session `number`, and the conversations that it starts, and returns when its
-    /// last response ended. It is one of the `tenant`, if tenants share the load. `first` has the times
-    /// of the first turn. `user` is the user that the session belongs to, if any.
+    /// Sends the turns of session `number`, or a canary instead, and the conversations that it starts, and
+    /// returns when its last response ended. It is one of the `tenant`, if tenants share the load. `first`
+    /// has the times of the first turn. `user` is the user that the session belongs to, if any.
     pub(super) async fn session(
         self: &Rc<Self>,
         number: u64,
@@ -123,9 +123,12 @@ impl PhaseWorker {
         let workload = &self.shared.workload;
         let tenant_of = workload.tenant(tenant);
         let own = tenant_of.and_then(|it| it.conversations.get(self.phase.dataset));
-        let root = match own {
-            Some(own) => own.draw(self.phase.shard),
-            None => self.phase.conversation(number),
+        let is_measured = self.phase.kind == PhaseKind::Profiling;
+        let canary = workload.canary(number).filter(|_| is_measured);
+        let root = match (canary, own) {
+            (Some(canary), _) => canary,
+            (None, Some(own)) => own.draw(self.phase.shard),
+            (None, None) => self.phase.conversation(number),
         };
         let made = workload.made(root);
         let (of, root) = match &made {
@@ -187,7 +190,9 @@ impl PhaseWorker {
         let at = run.with(|tree| tree.conversation(stream));
         let all = run.conversations(self.conversations());
         let conversation = all.get(at)?;
-        let begun = run.begun(all, stream, &mut || self.shared.new_id(), &|id| self.marker(id));
+        let is_canary = run.made.is_none() && self.shared.workload.dataset.canary(at).is_some();
+        let marker = |id| if is_canary { None } else { self.marker(id) };
+        let begun = run.begun(all, stream, &mut || self.shared.new_id(), &marker);
         let Begun { correlation_id, ancestry, marker, answers } = begun;
         let session = Session {
             run,

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 
-use dataset::{CacheBust, Dataset, Sampler};
+use dataset::{CacheBust, Dataset, Sampler, Seed};
 
 use super::ahead::Ahead;
+use super::canaries::Canaries;
 use super::request::RequestBuilder;
 use super::session::{Found, Marks};
 use super::targets::Targets;
@@ -37,6 +38,8 @@ pub struct Workload {
     pub(super) context_overflow: ContextOverflow,
     /// What the requests of each tenant have of their own.
     pub(super) tenants: Arc<[TenantRequests]>,
+    /// Which sessions send a canary, if any do.
+    canaries: Option<Canaries>,
 }
 
 impl Workload {
@@ -72,6 +75,7 @@ impl Workload {
             cache_bust: CacheBust::None,
             context_overflow: ContextOverflow::default(),
             tenants: Arc::default(),
+            canaries: None,
         }
     }
 
@@ -91,6 +95,20 @@ impl Workload {
     #[must_use]
     pub fn with_tenants(self, tenants: Vec<TenantRequests>) -> Self {
         Self { tenants: tenants.into(), ..self }
+    }
+
+    /// Has a share of the sessions of measured phases, if there is one, send the canaries of the
+    /// dataset.
+    #[must_use]
+    pub fn with_canaries(self, share: Option<f64>, seed: Seed) -> Self {
+        let of = self.dataset.canaries();
+        Self { canaries: share.map(|share| Canaries::new(share, seed, of)), ..self }
+    }
+
+    /// Returns the conversation of the canary that the session `number` sends in a measured phase, if it
+    /// sends one.
+    pub(super) fn canary(&self, number: u64) -> Option<usize> {
+        self.canaries.as_ref()?.conversation(number)
     }
 
     /// Returns what the requests of a tenant have of their own.

@@ -105,6 +105,45 @@ fn extras_take_the_place_of_members() {
 }
 
 #[test]
+fn greedy_requests_have_a_temperature_of_0() {
+    let sent = |kind: EndpointType, extras: &[(&str, Value)]| {
+        let own = |(name, value): &(&str, Value)| ((*name).to_owned(), value.clone());
+        let extra_inputs = extras.iter().map(own).collect();
+        let config = Config { streaming: false, extra_inputs, ..config(kind) };
+        let greedy = Turn { is_greedy: true, ..turn(&["a"], Some(8)) };
+        body(&config, &conversation(vec![greedy]), 0, &[])
+    };
+    let warm = [("top_p", json!(0.5)), ("temperature", json!(0.7))];
+    assert_eq!(
+        sent(EndpointType::COMPLETIONS, &[]),
+        r#"{"prompt":"a","model":"m","stream":false,"max_tokens":8,"temperature":0}"#
+    );
+    assert_eq!(
+        sent(EndpointType::COMPLETIONS, &warm),
+        r#"{"prompt":"a","model":"m","stream":false,"max_tokens":8,"top_p":0.5,"temperature":0}"#
+    );
+    let own = [("generationConfig", json!({"temperature": 1, "topK": 3}))];
+    assert_eq!(
+        sent(EndpointType::GEMINI, &own),
+        concat!(
+            r#"{"contents":[{"role":"user","parts":[{"text":"a"}]}],"#,
+            r#""generationConfig":{"maxOutputTokens":8,"temperature":0,"topK":3}}"#
+        )
+    );
+    assert_eq!(
+        sent(EndpointType::HUGGINGFACE_GENERATE, &warm),
+        r#"{"inputs":"a","parameters":{"max_new_tokens":8,"top_p":0.5,"temperature":0}}"#
+    );
+    assert_eq!(
+        sent(EndpointType::CHAT, &[]),
+        concat!(
+            r#"{"messages":[{"role":"user","content":"a"}],"model":"m","stream":false,"#,
+            r#""max_completion_tokens":8,"temperature":0}"#
+        )
+    );
+}
+
+#[test]
 fn completions_and_embeddings_take_texts() {
     let one = conversation(vec![turn(&["a"], Some(4))]);
     let mut two = conversation(vec![turn(&["a", "b"], None)]);

@@ -51,6 +51,7 @@ impl Dialect for Gemini {
         Body::new(config, "contents", made(&contents))
             .with_some("systemInstruction", system)
             .with_some("generationConfig", limit)
+            .sampling_in("generationConfig")
             .into_json(asked.turn)
     }
 }

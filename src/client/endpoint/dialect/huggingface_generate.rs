@@ -30,6 +30,7 @@ impl Dialect for HuggingFaceGenerate {
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         Body::plain("inputs", body::joined(asked.conversation, asked.turn))
             .with("parameters", Member::Object(parameters(config, asked.turn)))
+            .sampling_in("parameters")
             .into_json(asked.turn)
     }
 }
