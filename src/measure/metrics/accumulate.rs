@@ -1,5 +1,6 @@
 //! Collects the exact values of one phase and computes its results for files and console.
 
+mod canaries;
 mod rates;
 mod scope;
 mod totals;
@@ -23,6 +24,7 @@ use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Gaps, OverTime, Timeline};
 
+pub(crate) use canaries::CanaryCounts;
 pub use rates::{Extent, LongRun};
 use scope::{Scope, Shape, Shapes};
 pub use totals::{PhaseTotals, RowTotals};
@@ -46,6 +48,8 @@ pub struct Accumulator {
     /// Indices of the rows for which one value is kept, which each request may change.
     singles: Arc<[usize]>,
     errors: HashMap<RequestError, u64>,
+    /// The canaries that are left out of everything else.
+    canaries: CanaryCounts,
     timeline: Timeline,
     shapes: Shapes,
     /// Cached results, until another request is observed.
@@ -137,6 +141,7 @@ impl Accumulator {
             cells,
             singles,
             errors: HashMap::new(),
+            canaries: CanaryCounts::default(),
             timeline: Timeline::new(store.clone()),
             shapes: Shapes::new(store.clone()),
             results: OnceLock::new(),
@@ -229,11 +234,20 @@ impl Accumulator {
         (count > 0).then_some((count, Nanos(longest)))
     }
 
+    /// Returns the counts of the canaries that are left out of everything else.
+    pub(crate) const fn canaries(&self) -> CanaryCounts {
+        self.canaries
+    }
+
     /// Adds a finished request.
     pub fn observe(&mut self, observation: &Observation) {
         self.has_observed = true;
         self.results = OnceLock::new();
-        if self.registry.settings().leaves_out(observation) {
+        let settings = self.registry.settings();
+        if settings.leaves_out_canary(observation) {
+            return self.canaries.add(observation);
+        }
+        if settings.leaves_out(observation) {
             return self.count(observation);
         }
         if let Some(log) = &mut self.log {

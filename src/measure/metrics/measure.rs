@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::output::{Answered, Output};
+use super::output::{Answered, Canaries, CanaryAnswer, Fault, Output, number_of};
 use base::units::Clock;
 use client::endpoint::{
     ChatMessages, ContentPiece, Endpoint, ParsedResponse, chat_messages, choices, http_error,
@@ -41,6 +41,8 @@ pub struct Measurer {
     /// Whether prompts are counted as they were sent, since they differ from the dataset.
     counts_bodies: bool,
     shared: SharedBodies,
+    /// The canaries of the run, with what is known of their answers.
+    canaries: Arc<Canaries>,
 }
 
 /// The bodies of first turns, by conversation, which all sessions of a conversation share, and what
@@ -82,7 +84,15 @@ impl Measurer {
     ) -> Self {
         let chat = None;
         let shared = SharedBodies::default();
-        Self { endpoint, counter, chat, dataset, registry, clock, counts_bodies: false, shared }
+        let canaries = Arc::default();
+        let counts_bodies = false;
+        Self { endpoint, counter, chat, dataset, registry, clock, counts_bodies, shared, canaries }
+    }
+
+    /// Compares the answers to the canaries of the dataset with those that are known.
+    #[must_use]
+    pub fn with_canaries(self, canaries: Arc<Canaries>) -> Self {
+        Self { canaries, ..self }
     }
 
     /// Reads each of `bodies`, those of first turns by conversation, only once.
@@ -168,6 +178,7 @@ impl Measurer {
             };
             observation.output.faults = answered.faults();
         }
+        self.compare_canary(record, &response, &mut observation);
         self.registry.judge_of_tenant(record.tenant.as_deref(), &mut observation);
         (response, observation)
     }
@@ -185,10 +196,31 @@ impl Measurer {
             end_wall_ns: self.clock.wall_ns(record.end),
             requested_output_tokens,
             missing_answers: self.missing_answers(record),
-            output: Output::default(),
+            output: Output { canary: self.canary(record), ..Output::default() },
             error,
             values,
         }
+    }
+
+    /// Returns the number of the canary that a request is, without its answer.
+    fn canary(&self, record: &RequestRecord) -> Option<CanaryAnswer> {
+        let index = self.dataset.canary(record.turn.conversation)?;
+        Some(CanaryAnswer { number: number_of(index), ..CanaryAnswer::default() })
+    }
+
+    /// Compares the answer to a canary, if the request is one and has succeeded.
+    fn compare_canary(
+        &self,
+        record: &RequestRecord,
+        response: &ParsedResponse,
+        observation: &mut Observation,
+    ) {
+        let index = self.dataset.canary(record.turn.conversation);
+        let Some(index) = index.filter(|_| observation.error.is_none()) else { return };
+        let text = &response.output_text;
+        let (answer, is_wrong) = self.canaries.answer(index, text, self.counter.as_deref());
+        observation.output.canary = Some(answer);
+        observation.output.faults.set(Fault::CanaryWrong, is_wrong);
     }
 
     /// Parses the response, even if it is incomplete. Bodies of statuses other than 2xx are not

@@ -7,6 +7,7 @@
 
 mod beside;
 mod body;
+mod canary;
 mod detect;
 mod json;
 mod text;
@@ -14,6 +15,8 @@ mod text;
 use base::setting::{Named as _, named};
 
 pub use self::beside::Outputs;
+pub use self::canary::Canaries;
+pub(super) use self::canary::number_of;
 pub(super) use self::detect::Answered;
 
 /// A kind of fault of an output.

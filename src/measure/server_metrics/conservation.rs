@@ -20,7 +20,7 @@ use crate::metrics::tag;
 
 use Quantity::{CompletionTokens, PromptTokens, Requests};
 
-/// The client's counts over the whole run, including the warmup.
+/// The client's counts over the whole run, including the warmup and canaries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCounts {
     /// Number of requests that succeeded.
@@ -49,20 +49,24 @@ impl ClientCounts {
     pub fn in_phases(phases: [&Accumulator; 2]) -> Self {
         let totals_of = |tag| phases.into_iter().filter_map(move |phase| phase.totals_of(tag));
         let count = |tag| totals_of(tag).map(|totals| totals.sum).sum::<f64>() as u64;
-        let succeeded = count(tag::REQUEST_COUNT);
+        let canaries = || phases.into_iter().map(Accumulator::canaries);
+        let succeeded =
+            count(tag::REQUEST_COUNT) + canaries().map(|canaries| canaries.succeeded).sum::<u64>();
         let tokens = |tag| {
-            let (known, sum) = totals_of(tag).fold((0, 0.0), |(known, sum), totals| {
-                (known + totals.count.unwrap_or(0), sum + totals.sum)
-            });
+            let measured = totals_of(tag).map(|totals| (totals.count.unwrap_or(0), totals.sum));
+            let all = measured.chain(canaries().map(|canaries| canaries.reported(tag)));
+            let (known, sum) =
+                all.fold((0, 0.0), |(known, sum), (more, tokens)| (known + more, sum + tokens));
             (known == succeeded).then_some(sum as u64)
         };
         let errors = phases.iter().flat_map(|phase| phase.errors());
         let cancelled = errors.filter(|(error, _)| error.kind == ErrorKind::Cancelled);
-        let cancelled = cancelled.map(|(_, count)| count).sum();
+        let cancelled: u64 = cancelled.map(|(_, count)| count).sum();
+        let failed = count(tag::ERROR_REQUEST_COUNT).saturating_sub(cancelled);
         Self {
             succeeded,
-            failed: count(tag::ERROR_REQUEST_COUNT).saturating_sub(cancelled),
-            cancelled,
+            failed: failed + canaries().map(|canaries| canaries.failed).sum::<u64>(),
+            cancelled: cancelled + canaries().map(|canaries| canaries.cancelled).sum::<u64>(),
             prompt_tokens: tokens(tag::USAGE_PROMPT_TOKENS),
             completion_tokens: tokens(tag::USAGE_COMPLETION_TOKENS),
             choices: 1,

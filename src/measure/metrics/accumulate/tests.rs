@@ -1,4 +1,4 @@
-use crate::metrics::output::Output;
+use crate::metrics::output::{CanaryAnswer, Output};
 use base::units::Nanos;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestRecord};
@@ -9,6 +9,7 @@ use crate::metrics::fixture::{
     START, content, dataset, measurer, record, registry, stream, usage, whole,
 };
 use crate::metrics::metric::{Distribution, Objective, RecordValues, Settings};
+use crate::server_metrics::conservation::ClientCounts;
 
 const REASONING: &str = r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hmm let me"}}]}"#;
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
@@ -503,4 +504,33 @@ fn values_in_a_file_have_the_results_of_values_in_memory() {
     assert_eq!(slices(&in_file), slices(&in_memory));
     assert_eq!(slices(&in_file).len(), 7);
     assert_eq!(format!("{:?}", in_file.errors()), format!("{:?}", in_memory.errors()));
+}
+
+#[test]
+fn canaries_that_are_left_out_are_counted_for_comparisons_with_the_server() {
+    let counts = |canaries: &[usize], measures_canaries| {
+        let settings = Settings { measures_canaries, ..Settings::default() };
+        let mut kept = Accumulator::new(registry(EndpointType::CHAT, settings, true));
+        for (at, mut observation) in observations().into_iter().enumerate() {
+            let canary = canaries.contains(&at).then(CanaryAnswer::default);
+            observation.output.canary = canary;
+            kept.observe(&observation);
+        }
+        let count = |tag| stats(&kept.results(), tag).map(|stats| stats.avg);
+        let measured = [tag::REQUEST_COUNT, tag::ERROR_REQUEST_COUNT].map(count);
+        (measured, ClientCounts::in_phases([&kept, &accumulator()]))
+    };
+    let all = ClientCounts {
+        succeeded: 2,
+        failed: 1,
+        cancelled: 0,
+        prompt_tokens: Some(55),
+        completion_tokens: Some(11),
+        choices: 1,
+    };
+    assert_eq!(counts(&[], false), ([Some(2.0), Some(1.0)], all));
+    assert_eq!(counts(&[0, 2], true), ([Some(2.0), Some(1.0)], all));
+    let (measured, counted) = counts(&[0, 2], false);
+    assert_eq!((measured[0], counted), (Some(1.0), all));
+    assert!(measured[1].is_none_or(|failed| failed == 0.0), "{measured:?}");
 }
