@@ -82,6 +82,8 @@ pub struct Layout {
     pub page: PathBuf,
     /// The request bodies: `inputs.json`.
     pub inputs: PathBuf,
+    /// The canaries and their known answers: `canaries.jsonl`.
+    pub canaries: PathBuf,
     /// The generated texts (`--export-outputs-json`): `outputs.json`.
     pub outputs: PathBuf,
     /// What was sent to MLflow: `mlflow_export.json`.
@@ -127,6 +129,7 @@ impl Layout {
             ),
             page: name("_report.html", PAGE),
             inputs: directory.join("inputs.json"),
+            canaries: directory.join("canaries.jsonl"),
             outputs: directory.join("outputs.json"),
             mlflow: directory.join("mlflow_export.json"),
             manifest: directory.join("run_manifest.json"),
@@ -200,6 +203,7 @@ impl Layout {
             &self.gpu_lines,
             &self.gpu_table,
             &self.network_latency_lines,
+            &self.canaries,
             &self.outputs,
             &self.mlflow,
             &self.adaptive_manifest,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use base::units::Nanos;
 use client::schedule::config::PhaseLabels;
-use dataset;
+use dataset::{self, Canary};
 use measure::metrics::Registry;
 use measure::metrics::fields::Row;
 use measure::metrics::health::ArrivalErrors;
@@ -127,6 +127,18 @@ impl ArtifactSet {
         self.conversation_ids = ids.into_iter().collect();
     }
 
+    /// Writes `canaries.jsonl`, which a later run can use as its canaries.
+    pub fn write_canaries(&mut self, canaries: &[Canary]) {
+        let outcome = write_whole(&self.layout.canaries, |out| {
+            for canary in canaries {
+                serde_json::to_writer(&mut *out, canary)?;
+                out.write_all(b"\n")?;
+            }
+            Ok(())
+        });
+        self.note(outcome);
+    }
+
     /// Appends a finished request to the files of records.
     pub fn record(&mut self, measured: &MeasuredRecord) {
         if self.of_records.is_empty() {
@@ -148,7 +160,7 @@ impl ArtifactSet {
     }
 
     /// Returns the ID by which records name the conversation of a request.
-    pub fn conversation_id(&self, measured: &MeasuredRecord) -> Cow<'_, str> {
+    pub fn conversation_id<'a>(&'a self, measured: &'a MeasuredRecord) -> Cow<'a, str> {
         conversation_id(&self.conversation_ids, measured)
     }
 
@@ -256,10 +268,11 @@ impl ArtifactSet {
 
 /// Returns the ID of the conversation of a request among `ids`, by conversation; a generated one
 /// without it.
-fn conversation_id<'a>(ids: &'a [String], measured: &MeasuredRecord) -> Cow<'a, str> {
-    // One that was made while the run went on has a generated one.
+fn conversation_id<'a>(ids: &'a [String], measured: &'a MeasuredRecord) -> Cow<'a, str> {
+    // One that was made while the run went on has its own.
     let conversation = measured.record.turn.conversation;
-    let known = ids.get(conversation).map(Cow::from);
+    let made = || measured.record.grown.as_ref().map(|made| Cow::from(&*made.id));
+    let known = ids.get(conversation).map(Cow::from).or_else(made);
     known.unwrap_or_else(|| dataset::conversation_id(conversation).into())
 }
 
