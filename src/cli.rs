@@ -9,6 +9,7 @@ mod adaptive;
 mod agentic;
 mod analyze_trace;
 mod anonymize;
+mod canaries;
 mod capacity;
 mod chat;
 mod compare;

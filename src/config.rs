@@ -34,7 +34,7 @@ use client::schedule;
 use client::schedule::config::{LoadPattern, PhaseConfig, only_measured};
 use client::transport;
 use dataset;
-use dataset::Seed;
+use dataset::{CanaryConfig, Seed};
 use measure::gpu;
 use measure::judge;
 use measure::metrics;
@@ -65,6 +65,8 @@ pub use tenants::{Tenant, Tenants};
 pub struct RunConfig {
     /// The prompts to send.
     pub dataset: dataset::Config,
+    /// Which requests are canaries, if any are (`--canaries`).
+    pub canaries: Option<CanaryConfig>,
     /// The tokenizer that counts tokens.
     pub tokenizer: tokens::tokenizer::Source,
     /// Whether input tokens are counted after applying the chat template.

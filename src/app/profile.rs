@@ -2,6 +2,7 @@
 
 mod ab;
 mod adaptive;
+mod canaries;
 mod collections;
 mod download;
 mod dry_run;
@@ -26,7 +27,7 @@ use client::record::TraceShare;
 use client::runner::{OwnConversations, RequestBuilder, Targets, TenantRequests, Workload};
 use client::schedule::config::{PhaseConfig, measured, only_measured};
 use client::transport::Target;
-use dataset::{Dataset, Seed};
+use dataset::{Canary, Dataset, Seed};
 use results::api::Listener;
 use results::artifacts::Claim;
 use results::console;
@@ -77,6 +78,7 @@ pub(super) fn profile(benchmark: Benchmark, out: &mut impl Write) -> anyhow::Res
     run.open_receiver()?;
     run.show_receiver();
     run.ready_servers(&interrupt)?;
+    run.ask_canaries(&interrupt)?;
     let member = run.meet_others(&interrupt)?;
     let agreed = || Start::agreed(run.config.schedule.start_at.unwrap_or_default(), &run.config);
     if let Some(start) = start.or_else(|| member.is_some().then(agreed)) {
@@ -138,6 +140,8 @@ struct Run {
     workload: Workload,
     builder: Arc<RequestBuilder>,
     selfcheck: Option<SelfCheck>,
+    /// The canaries, with the answers that are known.
+    canaries: Vec<Canary>,
     /// The reserved address of the receiver of spans, until it receives.
     receiver: Option<otlp_receiver::Listener>,
 }
@@ -151,7 +155,7 @@ impl Run {
 
     /// Builds the request bodies from `inputs`, which were loaded for this load.
     fn new(mut config: RunConfig, inputs: RunInputs) -> anyhow::Result<Self> {
-        let RunInputs { seed, counter, dataset, account, .. } = inputs;
+        let RunInputs { seed, counter, dataset, account, canaries, .. } = inputs;
         if let Some(growth) = &dataset.growth {
             growth.begin(Arc::clone(&counter));
         }
@@ -205,7 +209,8 @@ impl Run {
         )
         .with_cache_bust(config.dataset.cache_bust)
         .with_context_overflow(config.metrics.context_overflow.clone())
-        .with_tenants(tenants);
+        .with_tenants(tenants)
+        .with_canaries(config.canaries.as_ref().map(|canaries| canaries.share), seed);
         check_chat_template(&counter, &workload)?;
         // The directory may get a number, which the description contains.
         let claim = claim(&mut config)?;
@@ -248,6 +253,7 @@ impl Run {
             workload,
             builder,
             selfcheck,
+            canaries,
             receiver: None,
         })
     }

@@ -21,6 +21,7 @@ use telemetry::{MetricSet, Temporality, TraceSample};
 
 use super::adaptive::AdaptiveArgs;
 use super::agentic::AgenticArgs;
+use super::canaries::CanaryArgs;
 use super::control_args::ControlArgs;
 use super::deployment::DeploymentArgs;
 use super::distributed::DistributedArgs;
@@ -143,6 +144,8 @@ pub(super) struct ProfileArgs {
     pub(super) mlflow: MlflowArgs,
     #[command(flatten)]
     pub(super) deployment: DeploymentArgs,
+    #[command(flatten)]
+    pub(super) canaries: CanaryArgs,
     #[command(flatten)]
     pub(super) distributed: DistributedArgs,
     #[command(flatten)]

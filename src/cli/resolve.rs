@@ -85,6 +85,7 @@ pub(super) fn run_config(
     let dataset = dataset::config(flags, phases, given, phases_of_run, &lengths, environment)?;
     let mut config = RunConfig {
         dataset: ::dataset::Config { random_seed: seed, ..dataset },
+        canaries: flags.canaries.config(),
         tenants: shared_by,
         tokenizer,
         apply_chat_template: flags.tokenizer.apply_chat_template,
@@ -93,7 +94,11 @@ pub(super) fn run_config(
             processors: flags.service.record_processors.map(|count| count as usize),
             rejection_limit: flags.load.rejected_request_limit,
         },
-        metrics: Settings { objectives, ..settings(&flags.endpoint, &flags.output, environment)? },
+        metrics: Settings {
+            objectives,
+            measures_canaries: flags.canaries.measure_canaries,
+            ..settings(&flags.endpoint, &flags.output, environment)?
+        },
         telemetry: telemetry(&flags.output, environment)?,
         otel_receiver: flags.output.otel_receiver.clone().map(|address| otlp_receiver::Config {
             address,

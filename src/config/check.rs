@@ -116,7 +116,44 @@ impl RunConfig {
         self.check_gates()?;
         self.check_receiver()?;
         self.check_headers()?;
+        self.check_canaries()?;
         self.check_tenants()
+    }
+
+    /// Checks that requests can be canaries. To be called again once the dataset has determined the load.
+    pub(crate) fn check_canaries(&self) -> Result<(), ConfigError> {
+        let refuse = |why: String| Err(ConfigError::flag("--canaries", why));
+        if self.canaries.is_none() {
+            return Ok(());
+        }
+        let traits = self.endpoint.endpoint_type.traits();
+        if !traits.produces_tokens || !traits.tokenizes_input {
+            let name = traits.name;
+            return refuse(format!("{name} requests do not have text in and out; remove the flag"));
+        }
+        // The user determines the bodies.
+        if traits.path.is_empty() {
+            let name = traits.name;
+            return refuse(format!("a temperature of 0 cannot be set for {name}; remove the flag"));
+        }
+        for phase in self.schedule.measured() {
+            let why = match phase.load {
+                LoadPattern::ClosedLoop | LoadPattern::Rate(_) => continue,
+                LoadPattern::FixedSchedule => {
+                    "each request of a fixed schedule has its time; add --no-fixed-schedule, or \
+                     remove the flag"
+                }
+                LoadPattern::UserCentric { .. } => {
+                    "cannot be combined with --user-centric-rate; use --request-rate instead"
+                }
+                LoadPattern::Agentic(_) => {
+                    "cannot be combined with --agentic, which replays trees of requests; remove \
+                     one of the two"
+                }
+            };
+            return refuse(why.to_owned());
+        }
+        Ok(())
     }
 
     /// Checks what needs a single phase, and that the phases exist that gates name.

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use http::StatusCode;
 use http::header::LOCATION;
+use http::{HeaderMap, StatusCode};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use tokio::runtime;
@@ -89,6 +89,13 @@ impl Refusal {
 
 /// Sends `request`, and returns the body of a successful response, or why the request failed.
 pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, Refusal> {
+    with_headers(request).await.map(|(_, body)| body)
+}
+
+/// Like [`answer`], and returns the headers of the response, too.
+pub(super) async fn with_headers(
+    request: reqwest::RequestBuilder,
+) -> Result<(HeaderMap, Vec<u8>), Refusal> {
     let mut response = request.send().await.map_err(Refusal::unanswered)?;
     let status = response.status();
     let refused = |why: String| Refusal::new(Some(status), why);
@@ -112,7 +119,7 @@ pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, 
         return Err(Refusal { status: Some(status), why, error });
     }
     if is_whole {
-        Ok(body)
+        Ok((response.headers().clone(), body))
     } else {
         Err(refused(format!("its response exceeds {} MiB", MAX_BYTES >> 20)))
     }

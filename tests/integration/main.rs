@@ -16,6 +16,7 @@ mod arrivals;
 mod artifacts;
 #[cfg(unix)]
 mod browser;
+mod canaries;
 mod capacity;
 mod chat;
 #[cfg(unix)]

@@ -7,7 +7,7 @@ use base::units::Nanos;
 use client::endpoint;
 use client::schedule;
 use client::schedule::config::{LoadPattern, PhaseConfig, Replay, UseOfTimestamps};
-use dataset::{Account, CacheBust, Dataset, MediaKinds, Part, Seed, Source};
+use dataset::{Account, CacheBust, Canary, CanaryConfig, Dataset, MediaKinds, Part, Seed, Source};
 use results::terminal::Stderr;
 use tokens::tokenizer::TokenCounter;
 
@@ -26,6 +26,8 @@ pub(super) struct RunInputs {
     pub(super) dataset: Arc<Dataset>,
     /// The requests of the parts of the dataset that are read, if there are any.
     pub(super) account: Option<Account>,
+    /// The canaries of the dataset, with their answers as far as these are known.
+    pub(super) canaries: Vec<Canary>,
     /// Whether the times of each part of the dataset are a schedule.
     is_fixed: Vec<bool>,
     /// The settings that the dataset was made from.
@@ -63,6 +65,7 @@ impl RunInputs {
     pub(super) fn settle(&self, config: &mut RunConfig) -> anyhow::Result<()> {
         settle_schedule(config, &self.dataset, &self.is_fixed)?;
         config.schedule.check_shares()?;
+        config.check_canaries()?;
         Ok(config.check_searched()?)
     }
 
@@ -77,6 +80,8 @@ impl RunInputs {
             let _ = writeln!(Stderr, "encoding media with ffmpeg before the run starts");
         }
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
+        let canaries = config.canaries.as_ref().map(CanaryConfig::load).transpose()?;
+        let canaries = canaries.unwrap_or_default();
         let hub = datasets::hub(config.ui);
         let mut parts = Dataset::load_parts(&generated, &counter, traits.tokenizes_input, &hub)?;
         let is_read = config.dataset.parts.iter().map(|part| part.source.is_read());
@@ -108,15 +113,16 @@ impl RunInputs {
         if traits.takes.contains(MediaKinds::IMAGE) && !traits.takes_urls {
             download::images(&mut dataset, &config.transport.connections)?;
         }
+        let dataset = dataset.with_canaries(&canaries, |text| counter.count(text));
         endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;
         let origin = origin(config)?;
-        Ok(Self { seed, counter, dataset: Arc::new(dataset), account, is_fixed, origin })
+        Ok(Self { seed, counter, dataset: Arc::new(dataset), account, canaries, is_fixed, origin })
     }
 }
 
 /// The settings that a dataset is made from.
 fn origin(config: &RunConfig) -> anyhow::Result<serde_json::Value> {
-    let RunConfig { dataset, endpoint, schedule, .. } = config;
+    let RunConfig { dataset, canaries, endpoint, schedule, .. } = config;
     let replay = |part: usize| {
         let mut replay = schedule.replay_of(part);
         if let UseOfTimestamps::IfPresent(concurrency) = &mut replay.schedule {
@@ -131,7 +137,7 @@ fn origin(config: &RunConfig) -> anyhow::Result<serde_json::Value> {
         // What is read is read once for all runs: it may come from a pipe.
         (dataset.random_seed, dataset.shared_seed) = (None, None);
     }
-    Ok(serde_json::to_value((dataset, endpoint, replays))?)
+    Ok(serde_json::to_value((dataset, canaries, endpoint, replays))?)
 }
 
 /// The tokenizer, with the chat template if tokens are counted with it.

@@ -20,7 +20,7 @@ use client::schedule::config::{PhaseConfig, has_several, only_measured};
 use client::schedule::{PhaseKind, PhaseStats, ReplayStats, Shard};
 use dataset::{CacheBust, Conversation};
 use measure::metrics::breakdown::PhaseTimes;
-use measure::metrics::output::Outputs;
+use measure::metrics::output::{Canaries, Outputs};
 use measure::metrics::prefix_cache::CacheLedger;
 use measure::metrics::{Accumulator, CountChat, CountTokens, LoadReport, Measurer, Registry};
 use measure::otlp_receiver::Receiver;
@@ -71,6 +71,7 @@ impl Run {
         interrupt: &Interrupt,
         followers: &Followers,
     ) -> anyhow::Result<Measured> {
+        self.ask_canaries(interrupt)?;
         let early = EarlyStop::from_config(&self.config.judge);
         let store = Store::of_run(self.config.artifacts.directory.clone());
         let phases = &self.config.schedule.phases;
@@ -333,6 +334,9 @@ impl Run {
         logging::start(&set.layout().log, self.config.log_level, exports)
             .context("cannot create the log file")?;
         self.record_inputs(&mut set, interrupt);
+        if !self.canaries.is_empty() {
+            set.write_canaries(&self.canaries);
+        }
         Ok(set)
     }
 
@@ -418,7 +422,8 @@ impl Run {
             self.clock,
         )
         .counting_bodies(self.config.dataset.cache_bust != CacheBust::None)
-        .sharing(Arc::clone(self.workload.first_bodies()));
+        .sharing(Arc::clone(self.workload.first_bodies()))
+        .with_canaries(Arc::new(Canaries::new(&self.canaries)));
         let Some(counter) = counter.filter(|_| self.config.apply_chat_template) else {
             return measurer;
         };
