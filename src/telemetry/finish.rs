@@ -103,6 +103,7 @@ impl Telemetry {
         if self.client.is_some() {
             let lost_traces = self.traces.as_ref().map(Traces::lost);
             expected.extend(reconcile::of_client(&totals.queue, lost_traces));
+            expected.extend(reconcile::of_outputs(totals.output_faults));
         }
         if self.timing.is_some() {
             expected.extend(reconcile::of_phases(&totals.phases));

@@ -307,7 +307,8 @@ impl Telemetry {
         }
         let choice = self.traces.as_ref().map(|traces| traces.choose(measured));
         let mut offers = self.offers(measured, choice.as_ref());
-        if let Some(instruments) = &self.instruments {
+        let is_canary = registry.settings().leaves_out_canary(&measured.observation);
+        if let Some(instruments) = self.instruments.as_ref().filter(|_| !is_canary) {
             instruments.record(measured, registry, &mut offers);
         }
         if let Some((traces, choice)) = self.traces.as_ref().zip(choice) {

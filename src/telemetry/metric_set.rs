@@ -56,8 +56,13 @@ const NAMES: &[&str] = &[
 ];
 
 /// Prefixes of instruments that are in the lean set.
-const PREFIXES: &[&str] =
-    &["aiperf.timing.", "aiperf.load.", "aiperf.gate.", "aiperf.sample_interval."];
+const PREFIXES: &[&str] = &[
+    "aiperf.timing.",
+    "aiperf.load.",
+    "aiperf.output.",
+    "aiperf.gate.",
+    "aiperf.sample_interval.",
+];
 
 /// Lengths, of which the lean set has only sum and count.
 const WITHOUT_BUCKETS: [&str; 2] =

@@ -20,7 +20,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use base::semconv::{InstrumentKind, MetricSpec};
 
 pub use self::expected::RunTotals;
-pub(super) use self::expected::{Expected, of_client, of_phases, of_requests};
+pub(super) use self::expected::{Expected, of_client, of_outputs, of_phases, of_requests};
 
 /// Attribute of the point that collects values above the cardinality limit.
 const OVERFLOW: &str = "otel.metric.overflow";

@@ -35,12 +35,13 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 31] = [
+const UNSEEN: [(&str, &str); 32] = [
     ("aiperf.error_osl", "only where a request ends in the middle of its output"),
     ("aiperf.percentiles.error_osl", "only where a request ends in the middle of its output"),
     ("aiperf.skipped_context_overflow_count", "only in a scenario"),
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
+    ("aiperf.output.faults", "only where outputs have faults"),
     ("aiperf.load.queue_growth", "only where an open loop has many requests"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
     ("aiperf.usage_prompt_cache_read_device_tokens", PLACES),
@@ -70,7 +71,8 @@ const UNSEEN: [(&str, &str); 31] = [
 ];
 
 /// The same for spans.
-const UNSEEN_SPANS: [(&str, &str); 8] = [
+const UNSEEN_SPANS: [(&str, &str); 9] = [
+    ("aiperf.request aiperf.output.fault", "only where an output has a fault"),
     ("aiperf.server.reachable", SERVERS),
     ("aiperf.server.restarted", SERVERS),
     ("aiperf.server.unreachable", SERVERS),

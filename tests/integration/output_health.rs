@@ -101,6 +101,7 @@ fn one_output_with_the_prompt_of_another_request_is_enough() {
     let received = collector.last();
     assert_eq!(received.number("aiperf.output.verdict", &[]), 2.0);
     assert_eq!(received.number("aiperf.output.faults", &[("aiperf.output.fault", fault)]), 1.0);
+    assert_eq!(summary["telemetry"]["reconciled"], true, "{}", summary["telemetry"]);
     // The report computes it again from the records.
     let health = summary["output_health"].clone();
     let report = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
@@ -141,4 +142,21 @@ fn corrupt_outputs_of_the_new_server_are_a_regression() {
     let text = String::from_utf8_lossy(&compared.stdout).into_owned();
     assert_eq!(compared.status.code(), Some(3), "{text}");
     assert!(text.contains("5 of 200 outputs go on after their finish reason"), "{text}");
+}
+
+#[test]
+fn canaries_are_left_out_of_telemetry_as_of_the_files() {
+    let collector = OtlpReceiver::http();
+    let run = run(
+        &[],
+        &format!(
+            "--canaries 10% --concurrency 4 --request-count 60 --otel-url {}",
+            collector.otel_url()
+        ),
+    );
+    let summary = run.summary();
+    assert_eq!(summary["telemetry"]["reconciled"], true, "{}", summary["telemetry"]);
+    assert_eq!(summary["request_count"]["avg"], 54.0);
+    assert_eq!(summary["output_health"]["canaries"]["answered"], 6);
+    assert_eq!(collector.last().number("aiperf.request_count", &[]), 54.0);
 }

@@ -22,12 +22,12 @@ use client::record::{
 };
 use client::runner::{CpuShares, QueueStats};
 use client::schedule::{PhaseKind, PhaseStats};
-use measure::metrics::health::{ClientHealth, Cpu, LoadHealth, Verdict};
+use measure::metrics::health::{ClientHealth, Cpu, LoadHealth, OutputHealth, Verdict};
 use measure::metrics::metric::{
     ConsoleGroup, Distribution, MeasuredRecord, Metric, MetricFlags, MetricKind, MetricResult,
     Observation, RecordValues, Settings, Stats, Value, ValueType,
 };
-use measure::metrics::output::Output;
+use measure::metrics::output::{Fault, Output};
 use measure::metrics::tag::{self, MetricTag};
 use measure::metrics::{Accumulator, Health, LoadReport, Registry};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -149,6 +149,7 @@ struct Files {
     health: Health,
     phases: BTreeMap<u32, PhaseStats>,
     queue: QueueStats,
+    output_faults: u64,
 }
 
 impl Run {
@@ -161,6 +162,7 @@ impl Run {
             health: Health::default(),
             phases: BTreeMap::new(),
             queue: QueueStats::default(),
+            output_faults: 0,
         };
         Self { telemetry, registry, files: Mutex::new(files) }
     }
@@ -180,6 +182,7 @@ impl Run {
         let mut files = self.files.lock().unwrap();
         files.profiling.observe(&measured.observation);
         files.health.observe(measured);
+        files.output_faults += measured.observation.output.faults.iter().count() as u64;
     }
 
     pub(crate) fn phase(&self, stats: &PhaseStats) {
@@ -194,12 +197,13 @@ impl Run {
 
     fn totals(&self) -> RunTotals {
         let files = self.files.lock().unwrap();
-        let Files { profiling, health, phases, queue } = &*files;
+        let Files { profiling, health, phases, queue, output_faults } = &*files;
         let shares = CpuShares::default();
         RunTotals {
             profiling: profiling.phase_totals(),
             phases: phases.values().copied().collect(),
             queue: *queue,
+            output_faults: *output_faults,
             health: health.report(&LoadReport::default(), queue, &shares),
             ..RunTotals::default()
         }
@@ -1055,6 +1059,7 @@ fn everything_received_is_as_the_registry_says() {
     record_four(&run);
     let mut retried = four()[0].measured();
     retried.record.retry_count = 1;
+    retried.observation.output.faults.insert(Fault::Blank);
     retried.record.trace.socket_reads = 2;
     retried.record.trace.kernel_stamps = 1;
     let arrival = Arrival { at: Nanos(1), read_lag: 30_000, uncertainty: 400_000 };
@@ -1078,6 +1083,8 @@ fn everything_received_is_as_the_registry_says() {
     run.queue(PhaseKind::Profiling, &queue(5_000, 8));
     run.telemetry.health(PhaseKind::Profiling, &health());
     run.telemetry.load_health(Some(&load_health()));
+    let suspect = OutputHealth { verdict: Some(Verdict::Suspect), ..OutputHealth::default() };
+    run.telemetry.output_health(Some(&suspect));
     assert_delivered(&run.finish(TIMEOUT));
 
     let registry = registry();

@@ -11,6 +11,7 @@ use client::schedule::PhaseKind;
 use client::schedule::config::{PhaseConfig, has_several, only_measured};
 use dataset::{Length, Source};
 use measure::judge::{Gate, Judged, Reading};
+use measure::metrics::health::OutputHealth;
 use results::run::RunReport;
 use results::run::ledger::Ledger;
 use results::warnings::Warning;
@@ -108,6 +109,7 @@ pub(super) fn finish_export(
         phases: report.phases.clone(),
         queue,
         health: outcome.client_health.clone().unwrap_or_default(),
+        output_faults: outcome.output_health.as_ref().map_or(0, OutputHealth::fault_count),
     };
     telemetry.time_breakdown(outcome.time_breakdown.as_ref());
     telemetry.load_health(outcome.load_health.as_ref());

@@ -77,7 +77,7 @@ named! {
 impl Fault {
     /// Returns whether no model can cause it, so that one is a finding.
     #[must_use]
-    pub const fn is_certain(self) -> bool {
+    pub(crate) const fn is_certain(self) -> bool {
         matches!(self, Self::Crosstalk | Self::Leaked)
     }
 }

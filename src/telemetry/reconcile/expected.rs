@@ -34,6 +34,8 @@ pub struct RunTotals {
     pub queue: QueueStats,
     /// Client health of the measurement.
     pub health: ClientHealth,
+    /// Faults of its outputs, each of which counts.
+    pub output_faults: u64,
 }
 
 /// The expected total of the points of one instrument.
@@ -279,6 +281,14 @@ fn of_health(health: &ClientHealth) -> Vec<Expected> {
         Expected { sum, ..retries.in_phase(PhaseKind::Profiling) }
     }));
     all
+}
+
+/// Returns the totals of the faults of outputs, of which there are so many in the measurement.
+pub(crate) fn of_outputs(faults: u64) -> [Expected; 2] {
+    let expected = Expected::from_definition(&metric::AIPERF_OUTPUT_FAULTS);
+    let sum = Some(Interval::between(faults, faults));
+    let of_profiling = Expected { sum, ..expected.clone().in_phase(PhaseKind::Profiling) };
+    [expected.in_phase(PhaseKind::Warmup), of_profiling]
 }
 
 /// Returns the totals of the queue and, if there are traces, of those that were lost.

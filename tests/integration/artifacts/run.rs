@@ -10,6 +10,7 @@ use client::record::{SseEvent, TurnId};
 use client::runner::{CpuShares, QueueStats};
 use client::schedule::PhaseKind;
 use dataset::{Conversation, Dataset, Turn};
+use measure::metrics::health::{OutputCounts, Source};
 use measure::metrics::metric::{MeasuredRecord, Settings};
 use measure::metrics::name_counts::{self, NameCounts};
 use measure::metrics::steady::Unsteady;
@@ -124,6 +125,13 @@ impl TestRun {
                 response_notes.observe(name_counts::joined(notes).as_deref());
             }
         }
+        let mut outputs = OutputCounts::default();
+        for measured in self.measured.iter().filter(|it| is_profiling(it)) {
+            let server = measured.response.server.as_ref();
+            let worker = server.and_then(|server| server.worker.as_deref());
+            let source = Source { request_id: Some(measured.record.request_id), worker };
+            outputs.observe(&measured.observation, source);
+        }
         let of_profiling = || self.measured.iter().filter(|measured| is_profiling(measured));
         let starts = of_profiling().map(|measured| measured.observation.start_wall_ns);
         let ends = of_profiling().map(|measured| measured.observation.end_wall_ns);
@@ -161,7 +169,7 @@ impl TestRun {
                     reached_rate: Some(9.876_543_210_123),
                 },
                 load_health: None,
-                output_health: None,
+                output_health: outputs.judge(),
                 client_health: Some(self.health()),
                 time_breakdown: None,
                 gpus: None,

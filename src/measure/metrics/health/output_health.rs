@@ -342,6 +342,12 @@ pub struct OutputHealth {
 }
 
 impl OutputHealth {
+    /// Returns the number of all faults; an output with several counts for each.
+    #[must_use]
+    pub fn fault_count(&self) -> u64 {
+        self.faults.iter().map(|fault| fault.count).sum()
+    }
+
     /// Returns the faults that are the reasons for the verdict, joined by commas; `None` without any.
     #[must_use]
     pub fn faults(&self) -> Option<String> {

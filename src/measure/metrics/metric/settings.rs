@@ -103,7 +103,7 @@ impl Settings {
     }
 
     /// Returns whether a request is only counted, since it exceeds the context of the model.
-    pub fn skips_overflow(&self, observation: &Observation) -> bool {
+    pub(crate) fn skips_overflow(&self, observation: &Observation) -> bool {
         let error = observation.error.as_ref().filter(|_| self.skips_context_overflows);
         error.is_some_and(|error| self.context_overflow.matches(error))
     }
