@@ -51,7 +51,7 @@ fn each_corruption_is_found_by_its_name() {
         ("script", "suspect", "wrong_script"),
         ("burst", "suspect", "single_event"),
         ("after-end", "invalid", "after_end"),
-        ("usage", "invalid", "usage_contradicts_text"),
+        ("usage", "suspect", "usage_contradicts_text"),
     ] {
         let expected = (verdict.to_owned(), 5, vec![(fault.to_owned(), 5)]);
         assert_eq!(found(&corrupted(kind)), expected, "{kind}");

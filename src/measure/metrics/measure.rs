@@ -219,8 +219,13 @@ impl Measurer {
         let Some(index) = index.filter(|_| observation.error.is_none()) else { return };
         let text = &response.output_text;
         let (answer, is_wrong) = self.canaries.answer(index, text, self.counter.as_deref());
-        observation.output.canary = Some(answer);
-        observation.output.faults.set(Fault::CanaryWrong, is_wrong);
+        let output = &mut observation.output;
+        output.canary = Some(answer);
+        if output.has_idle_answer() {
+            // A text that the idle server gives too is what the model does by itself.
+            output.faults = output.faults.of_delivery();
+        }
+        output.faults.set(Fault::CanaryWrong, is_wrong);
     }
 
     /// Parses the response, even if it is incomplete. Bodies of statuses other than 2xx are not

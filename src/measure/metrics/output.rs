@@ -111,6 +111,16 @@ impl Faults {
         self.0 == 0
     }
 
+    /// Returns those that are not about the text.
+    #[must_use]
+    pub(in crate::metrics) fn of_delivery(self) -> Self {
+        let mut kept = Self::default();
+        for fault in [Fault::AfterEnd, Fault::SingleEvent] {
+            kept.set(fault, self.contains(fault));
+        }
+        kept
+    }
+
     /// Returns the faults of both.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
@@ -147,6 +157,15 @@ pub struct Output {
     pub faults: Faults,
     /// The answer to a canary, if the request is one.
     pub canary: Option<CanaryAnswer>,
+}
+
+impl Output {
+    /// Returns whether it is the answer to a canary that the idle server gave too.
+    pub(in crate::metrics) fn has_idle_answer(&self) -> bool {
+        self.canary.is_some_and(|canary| {
+            canary.common_tokens.is_some() && canary.differing_tokens.is_none()
+        })
+    }
 }
 
 /// The answer to a canary: a prompt whose answer is known from the idle server.

@@ -221,8 +221,12 @@ impl Ledger {
 
     /// Enters a canary, which is not of the dataset, and counts as a request of the load only if that is wanted.
     fn observe_canary(&mut self, request: &Entry<'_>) {
-        self.responders.enter(request);
-        if !self.profiling.registry().settings().leaves_out(request.observation) {
+        if self.profiling.registry().settings().leaves_out_canary(request.observation) {
+            self.responders.enter(request);
+            // Counts it apart, since the server counts it too.
+            let phase = if request.is_measured() { &mut self.profiling } else { &mut self.warmup };
+            phase.enter(request);
+        } else {
             self.observe_load(request);
         }
     }

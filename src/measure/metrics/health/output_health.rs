@@ -54,7 +54,7 @@ const fn blame(fault: Fault) -> Blame {
     match fault {
         _ if fault.is_certain() => Blame::Certain,
         Fault::CanaryWrong => Blame::Canary,
-        Fault::AfterEnd | Fault::UsageContradictsText | Fault::EndedEarly => Blame::Protocol,
+        Fault::AfterEnd | Fault::EndedEarly => Blame::Protocol,
         _ => Blame::Model,
     }
 }

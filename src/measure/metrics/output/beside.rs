@@ -30,9 +30,13 @@ const LEARNED: usize = 64;
 const FEWEST_TOKENS: f64 = 16.0;
 const LEAST_DIFFERENCE: f64 = 8.0;
 
-/// Least factor by which counts differ from how they usually do, and the number of usual deviations.
+/// Least factor by which counts differ from how they usually do, and how many times as much as those of
+/// nearly all.
 const LEAST_FACTOR: f64 = 1.35;
-const DEVIATIONS: f64 = 4.0;
+const DEVIATIONS: f64 = 2.0;
+
+/// Number of the first outputs whose counts may be wrong.
+const WRONG: usize = 2;
 
 /// The requests so far, by which outputs are compared.
 #[derive(Debug)]
@@ -70,7 +74,7 @@ impl Outputs {
         if self.has_markers {
             self.compare_markers(measured, &mut faults);
         }
-        if measured.observation.error.is_none() {
+        if measured.observation.error.is_none() && !measured.observation.output.has_idle_answer() {
             faults.set(Fault::SameAnswer, self.is_anothers(measured));
             let counts = counts(measured);
             let is_unusual = counts.is_some_and(|[text, told]| self.counts.is_unusual(text, told));
@@ -123,11 +127,17 @@ impl Outputs {
     }
 }
 
-/// Returns the tokens of the text and those that the server reports, if they can be compared: calls of tools
-/// have tokens that are not in the text.
+/// Returns the tokens of the text and those that the server reports, if they can be compared. Calls of tools
+/// have tokens that are not in the text. A text with loops or replacement characters has other tokens than the
+/// model made it of.
 fn counts(measured: &MeasuredRecord) -> Option<[f64; 2]> {
     let MeasuredRecord { response, observation, .. } = measured;
-    let told = response.usage?.completion_tokens.filter(|_| response.tool_calls.count == 0)?;
+    let faults = observation.output.faults;
+    let is_unlike = [Fault::Repetition, Fault::ReplacementCharacters]
+        .into_iter()
+        .any(|fault| faults.contains(fault));
+    let is_comparable = response.tool_calls.count == 0 && !is_unlike;
+    let told = response.usage?.completion_tokens.filter(|_| is_comparable)?;
     let text = observation.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
     Some([text, told as f64])
 }
@@ -162,13 +172,13 @@ impl TokenCounts {
     }
 }
 
-/// Returns the median of `ratios`, and how far others may be from it. A tenth of them may be faulty.
+/// Returns the median of `ratios`, and how far others may be from it.
 fn learned(mut ratios: Vec<f64>) -> [f64; 2] {
     ratios.sort_unstable_by(f64::total_cmp);
     let usual = ratios[ratios.len() / 2];
     let mut deviations: Vec<f64> = ratios.iter().map(|ratio| (ratio - usual).abs()).collect();
     deviations.sort_unstable_by(f64::total_cmp);
-    let most = deviations[deviations.len() * 9 / 10];
+    let most = deviations[deviations.len() - 1 - WRONG];
     [usual, LEAST_FACTOR.ln().max(DEVIATIONS * most)]
 }
 

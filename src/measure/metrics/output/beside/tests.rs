@@ -7,7 +7,7 @@ use client::schedule::PhaseKind;
 use super::*;
 use crate::metrics::fixture::{self, START};
 use crate::metrics::metric::{Observation, RecordValues, Value};
-use crate::metrics::output::Output;
+use crate::metrics::output::{CanaryAnswer, Output};
 
 /// A request of a conversation, whose body and output have these texts.
 fn measured(conversation: usize, prompt: &str, output: &str) -> MeasuredRecord {
@@ -84,9 +84,9 @@ fn counted(text: f64, told: u64) -> MeasuredRecord {
 #[test]
 fn a_count_that_differs_more_than_usual_is_a_fault() {
     let mut outputs = Outputs::new(CacheBust::None, true);
-    // The server's tokenizer makes 5% more of the text; four of the first have half of that.
+    // The server's tokenizer makes 5% more of the text; two of the first have half of that.
     for at in 0..64 {
-        let told = if at % 16 == 3 { 53 } else { 105 };
+        let told = if at % 32 == 3 { 53 } else { 105 };
         assert_eq!(names(&mut outputs, &counted(100.0, told)), "");
     }
     // 1.35 times as many as the usual 105 are 141.75, and as few 77.8.
@@ -110,9 +110,18 @@ fn counts_that_vary_by_themselves_are_not_compared_as_closely() {
         let told = if at % 2 == 0 { 100 } else { 125 };
         assert_eq!(names(&mut outputs, &counted(100.0, told)), "");
     }
-    // The median is ln 1.25, and a tenth deviates by that: four times are a factor of 2.44.
-    assert_eq!(names(&mut outputs, &counted(100.0, 305)), "");
-    assert_eq!(names(&mut outputs, &counted(100.0, 306)), "usage_contradicts_text");
+    // The median is ln 1.25, and half deviate by that: twice as much is a factor of 1.5625.
+    assert_eq!(names(&mut outputs, &counted(100.0, 195)), "");
+    assert_eq!(names(&mut outputs, &counted(100.0, 196)), "usage_contradicts_text");
+    let mut looping = counted(100.0, 300);
+    looping.observation.output.faults.insert(Fault::Repetition);
+    assert_eq!(names(&mut outputs, &looping), "");
+    let mut known = counted(100.0, 300);
+    let canary = CanaryAnswer { number: 1, common_tokens: Some(100), differing_tokens: None };
+    known.observation.output.canary = Some(canary);
+    assert_eq!(names(&mut outputs, &known), "");
+    known.observation.output.canary = Some(CanaryAnswer { differing_tokens: Some(7), ..canary });
+    assert_eq!(names(&mut outputs, &known), "usage_contradicts_text");
 }
 
 #[test]
