@@ -26,7 +26,7 @@ KINDS = {
 
 
 def mock(*flags: str) -> list[list[str]]:
-    return server(" ".join(["--ttft 1ms --itl 0 --seed {seed}", *flags]))
+    return server(" ".join(["--ttft 10ms --itl 0 --seed {seed}", *flags]))
 
 
 def health(answered: Answer) -> dict:
