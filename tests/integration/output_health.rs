@@ -26,6 +26,11 @@ fn run(faults: &[&str], flags: &str) -> Run {
     Run { output, directory }
 }
 
+/// Returns a text without the breaks of lines that do not fit the width.
+fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the verdict, the number of corrupted outputs, and the faults that are reasons with their counts.
 fn found(run: &Run) -> (String, u64, Vec<(String, u64)>) {
     let health = run.summary()["output_health"].clone();
@@ -95,8 +100,8 @@ fn one_output_with_the_prompt_of_another_request_is_enough() {
     let line = records.find(|line| line["metadata"]["output_faults"] == **fault);
     let line = line.expect("the line has the fault");
     assert_eq!(line["metadata"]["x_request_id"], example["x_request_id"]);
-    let console = run.text("profile_export_console.txt");
-    assert!(console.contains("\nOutputs: invalid (40 in all)\n"), "{console}");
+    let console = on_one_line(&run.text("profile_export_console.txt"));
+    assert!(console.contains(" Outputs: invalid (40 in all) - 1 of 40 outputs "), "{console}");
     assert!(console.contains("cross-talk between users"), "{console}");
     let received = collector.last();
     assert_eq!(received.number("aiperf.output.verdict", &[]), 2.0);
@@ -117,7 +122,7 @@ fn sound_outputs_that_vary_are_valid() {
     let flags = ["--concurrency", "8", "--request-count", "200"];
     let run = profile(&server.url(), &flags);
     assert_eq!(found(&run), ("valid".to_owned(), 0, vec![]));
-    let screen = String::from_utf8_lossy(&run.output.stdout).into_owned();
+    let screen = on_one_line(&String::from_utf8_lossy(&run.output.stdout));
     assert!(screen.contains("Outputs: valid (200 outputs)."), "{screen}");
 }
 
@@ -139,7 +144,7 @@ fn corrupt_outputs_of_the_new_server_are_a_regression() {
     let (sound, corrupt) = (corrupted("truncated"), corrupted("after-end"));
     let directories = [&sound, &corrupt].map(|run| run.directory.path().to_owned());
     let compared = aiperf(&["compare"]).args(&directories).output().unwrap();
-    let text = String::from_utf8_lossy(&compared.stdout).into_owned();
+    let text = on_one_line(&String::from_utf8_lossy(&compared.stdout));
     assert_eq!(compared.status.code(), Some(3), "{text}");
     assert!(text.contains("5 of 200 outputs go on after their finish reason"), "{text}");
 }
