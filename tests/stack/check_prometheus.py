@@ -33,6 +33,7 @@ MORE_LABELS = {
     "aiperf_run_output_tokens": 1,
     "aiperf_run_objectives": 1,
     "aiperf_client_finding": 9,
+    "aiperf_output_fault": 15,
     "aiperf_gate_expression": 4,
     "aiperf_gate_metric": 4,
     "aiperf_gate_statistic": 3,

@@ -49,6 +49,17 @@ class Expected:
     means: dict = field(default_factory=dict)
 
 
+def _add_outputs(expected, run):
+    """Whether the outputs are as they should be, and their faults."""
+    verdict = run.summary.get("output_health", {}).get("verdict")
+    if verdict is not None:
+        severity = ["valid", "suspect", "invalid"].index(verdict)
+        expected.gauges["aiperf.output.verdict", "profiling", None] = float(severity)
+    for record in run.records:
+        if faults := record["metadata"].get("output_faults"):
+            expected.counters["aiperf.output.faults", _phase(record), ""] += len(faults.split(","))
+
+
 def of(run, registry):
     """The expected contents of Prometheus after `run`."""
     expected = Expected()
@@ -64,6 +75,7 @@ def of(run, registry):
     _add_time_breakdown(expected, run.summary.get("time_breakdown", {}))
     _add_health(expected, run.summary["client_health"])
     _add_load(expected, run.summary.get("load_health"))
+    _add_outputs(expected, run)
     _add_gates(expected, run.summary.get("gates", []))
     _add_run(expected, run)
     if "aiperf.client.traces.lost" in registry:

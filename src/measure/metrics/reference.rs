@@ -203,6 +203,7 @@ fn labels(spec: &MetricSpec) -> &'static str {
         | "aiperf.client.traces.lost"
         | "aiperf.client.error_bound.throughput" => "phase",
         "aiperf.client.verdict.reason" => "phase, `aiperf_client_finding`",
+        "aiperf.output.faults" => "phase, `aiperf_output_fault`",
         "aiperf.run.info" => {
             "phase, `aiperf_run_load`, `aiperf_run_url`, `aiperf_run_input_tokens`, \
              `aiperf_run_output_tokens`, `aiperf_run_objectives`"
