@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use base::redact::printable;
+use base::setting::Named as _;
 use measure::judge::Comparison;
 use measure::judge::compare::{
     Conclusion, Difference, Finding, MIN_TRIALS, Method, Needed, OutputRow, PartRow, Row,
@@ -301,7 +302,9 @@ pub(crate) fn conclusion(cells: &[Comparison]) -> String {
         let row = |one: &Comparison| {
             let rows = one.compared.rows.iter();
             let found = rows.filter(|row| row.decides && row.finding == finding);
-            let names: Vec<String> = found.map(name).collect();
+            let outputs = one.compared.outputs.iter().filter(|_| finding == Finding::Regression);
+            let outputs = outputs.map(|row| format!("outputs ({})", row.fault.name()));
+            let names: Vec<String> = found.map(name).chain(outputs).collect();
             (!names.is_empty()).then(|| of_cell(one, &names.join(", ")))
         };
         cells.iter().filter_map(row).collect::<Vec<_>>().join("; ")
