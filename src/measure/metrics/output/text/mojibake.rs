@@ -88,7 +88,7 @@ fn may_follow(lead: char, next: char) -> bool {
     }
 }
 
-/// Returns the byte that is `decoded` in Windows-1252; where that has no character, in Latin-1.
+/// Returns the byte that is `decoded` in Windows-1252; where that does not have a character, in Latin-1.
 const fn byte_of(decoded: char) -> Option<u8> {
     Some(match decoded {
         '\u{80}'..='\u{FF}' => decoded as u8,
