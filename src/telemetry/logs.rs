@@ -267,8 +267,9 @@ impl Logs {
     pub(super) fn output_health(&self, health: &OutputHealth) {
         let Some(verdict) = health.verdict else { return };
         let mut attributes = vec![KeyValue::new(attribute::AIPERF_VERDICT, verdict.as_str())];
-        let faults =
-            health.faults().map(|names| KeyValue::new(attribute::AIPERF_OUTPUT_FAULT, names));
+        let faults = health
+            .names_of_reasons()
+            .map(|names| KeyValue::new(attribute::AIPERF_OUTPUT_FAULT, names));
         attributes.extend(faults);
         let is_fine = verdict == Verdict::Valid;
         self.now(

@@ -22,12 +22,13 @@ use client::record::{
 };
 use client::runner::{CpuShares, QueueStats};
 use client::schedule::{PhaseKind, PhaseStats};
+use measure::metrics::fixture;
 use measure::metrics::health::{ClientHealth, Cpu, LoadHealth, OutputHealth, Verdict};
 use measure::metrics::metric::{
     ConsoleGroup, Distribution, MeasuredRecord, Metric, MetricFlags, MetricKind, MetricResult,
     Observation, RecordValues, Settings, Stats, Value, ValueType,
 };
-use measure::metrics::output::{Fault, Output};
+use measure::metrics::output::Fault;
 use measure::metrics::tag::{self, MetricTag};
 use measure::metrics::{Accumulator, Health, LoadReport, Registry};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -253,16 +254,7 @@ impl Request {
             values.set(tag::OUTPUT_SEQUENCE_LENGTH, Value::Scalar(self.output));
         }
         let error = self.error.map(|kind| RequestError::new(kind, "Scripted", "for the test"));
-        let observation = Observation {
-            phase: PhaseKind::Profiling,
-            start_wall_ns: 0,
-            end_wall_ns: 0,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
-            error: error.clone(),
-            values,
-        };
+        let observation = Observation { error: error.clone(), values, ..fixture::observation() };
         let response = ParsedResponse { model: self.model.clone(), ..ParsedResponse::default() };
         MeasuredRecord {
             record: self.record(error),

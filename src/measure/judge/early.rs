@@ -208,7 +208,7 @@ impl EarlyDecision {
 
 #[cfg(test)]
 mod tests {
-    use crate::metrics::output::Output;
+    use crate::metrics::fixture;
     use base::statistics::simulation::{Arrivals, Server, Service, Simulated};
     use client::record::{ErrorKind, RequestError};
 
@@ -224,15 +224,12 @@ mod tests {
         values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(request.wait() * 1e9));
         values.set(tag::REQUEST_LATENCY, Value::Scalar(request.latency() * 1e9));
         Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: nanos(request.start),
             end_wall_ns: nanos(request.end),
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
             error: (number % failing == failing - 1)
                 .then(|| RequestError::new(ErrorKind::Timeout, "timeout", "late")),
             values,
+            ..fixture::observation()
         }
     }
 

@@ -24,7 +24,7 @@ use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Gaps, OverTime, Timeline};
 
-pub(crate) use canaries::CanaryCounts;
+pub(crate) use canaries::LeftOutCanaries;
 pub use rates::{Extent, LongRun};
 use scope::{Scope, Shape, Shapes};
 pub use totals::{PhaseTotals, RowTotals};
@@ -49,7 +49,7 @@ pub struct Accumulator {
     singles: Arc<[usize]>,
     errors: HashMap<RequestError, u64>,
     /// The canaries that are left out of everything else.
-    canaries: CanaryCounts,
+    canaries: LeftOutCanaries,
     timeline: Timeline,
     shapes: Shapes,
     /// Cached results, until another request is observed.
@@ -141,7 +141,7 @@ impl Accumulator {
             cells,
             singles,
             errors: HashMap::new(),
-            canaries: CanaryCounts::default(),
+            canaries: LeftOutCanaries::default(),
             timeline: Timeline::new(store.clone()),
             shapes: Shapes::new(store.clone()),
             results: OnceLock::new(),
@@ -235,7 +235,7 @@ impl Accumulator {
     }
 
     /// Returns the counts of the canaries that are left out of everything else.
-    pub(crate) const fn canaries(&self) -> CanaryCounts {
+    pub(crate) const fn canaries(&self) -> LeftOutCanaries {
         self.canaries
     }
 

@@ -13,7 +13,8 @@ use client::record::{HttpTrace, RequestRecord, ResponseBody, SseEvent, TurnId};
 use client::schedule::PhaseKind;
 use dataset::{Conversation, Dataset, Turn};
 
-use super::metric::Settings;
+use super::metric::{Observation, RecordValues, Settings};
+use super::output::Output;
 use super::{CountTokens, Measurer, Registry};
 
 /// The default start of requests: a monotonic instant.
@@ -49,6 +50,21 @@ pub fn measurer(
     let config = endpoint::Config::new(endpoint_type, true);
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     Measurer::new(endpoint::build(&config), Some(words), dataset, registry, Clock::start())
+}
+
+/// A request of the measurement of which nothing is known.
+#[must_use]
+pub fn observation() -> Observation {
+    Observation {
+        phase: PhaseKind::Profiling,
+        start_wall_ns: 0,
+        end_wall_ns: 0,
+        requested_output_tokens: None,
+        missing_answers: 0,
+        output: Output::default(),
+        error: None,
+        values: RecordValues::default(),
+    }
 }
 
 /// The request of the second turn, which repeats one response of four words; its own

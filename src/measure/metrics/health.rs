@@ -36,7 +36,6 @@ pub use self::load_health::{LoadHealth, LoadVerdict};
 pub use self::load_times::LoadTimes;
 pub use self::output_health::{
     OutputCounts, OutputHealth, Source, reasons_by_example as output_reasons_by_example,
-    words as words_of_fault,
 };
 pub use self::selfcheck::{Limits, Machine, SelfCheck};
 pub use self::throughput::RateBounds;

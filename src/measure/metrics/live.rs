@@ -167,6 +167,9 @@ impl Live {
 
     /// Adds a finished request of phase number `phase`. A later phase replaces an earlier one.
     pub fn observe(&self, phase: u32, observation: &Observation) {
+        if self.registry.settings().leaves_out_canary(observation) {
+            return;
+        }
         self.so_far.lock().observe(&self.registry, phase, observation);
         let mut current = self.phase.lock();
         if phase > current.index {

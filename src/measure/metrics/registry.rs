@@ -275,12 +275,7 @@ impl Registry {
     pub fn increment(&self, metric: &Metric, observation: &Observation) -> Option<f64> {
         let counts_all = [tag::CONTEXT_OVERFLOW_COUNT, tag::SKIPPED_CONTEXT_OVERFLOW_COUNT]
             .contains(&metric.tag);
-        let is_left_out = if counts_all {
-            self.settings.leaves_out_canary(observation)
-        } else {
-            self.settings.leaves_out(observation)
-        };
-        if is_left_out {
+        if !counts_all && self.settings.leaves_out(observation) {
             return None;
         }
         match metric.kind {

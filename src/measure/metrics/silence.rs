@@ -163,10 +163,9 @@ impl<'a> Gaps<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::metrics::output::Output;
-    use client::schedule::PhaseKind;
 
     use super::*;
+    use crate::metrics::fixture;
     use crate::metrics::metric::RecordValues;
 
     const MS: u64 = 1_000_000;
@@ -181,14 +180,10 @@ mod tests {
         values.set(tag::INTER_CHUNK_LATENCY, Value::List(list));
         values.set(tag::REQUEST_LATENCY, Value::Scalar((sum * MS) as f64));
         Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: ORIGIN + start * MS,
             end_wall_ns: ORIGIN + (start + sum) * MS,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
-            error: None,
             values,
+            ..fixture::observation()
         }
     }
 

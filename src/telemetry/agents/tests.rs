@@ -7,8 +7,8 @@ use base::units::Nanos;
 use client::endpoint::ParsedResponse;
 use client::record::{Ancestry, RequestError, RequestRecord, ResponseBody};
 use measure::metrics::AgentCall;
+use measure::metrics::fixture;
 use measure::metrics::metric::{Observation, RecordValues, Value};
-use measure::metrics::output::Output;
 
 use super::*;
 
@@ -32,14 +32,10 @@ fn call(turn: usize, (ready, start, end): (u64, u64, u64), last: usize) -> Measu
     record.turn.turn = turn;
     // The wall clock is a thousand seconds ahead.
     let observation = Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: (start + 1000) * SECOND,
         end_wall_ns: (end + 1000) * SECOND,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
-        error: None,
         values,
+        ..fixture::observation()
     };
     let tools = if turn == 0 { Vec::new() } else { vec![Some("search".into()), None] };
     let agent = Some(AgentCall { is_last: turn == last, tools, ..AgentCall::default() });

@@ -8,8 +8,8 @@ use base::environment::Environment;
 use base::redact::Secret;
 use client::endpoint::{EndpointType, ParsedResponse};
 use client::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
-use measure::metrics::metric::{Observation, RecordValues};
-use measure::metrics::output::Output;
+use measure::metrics::fixture;
+use measure::metrics::metric::Observation;
 
 use super::super::outbox::Head;
 use super::super::settings::Settings;
@@ -51,14 +51,10 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         error: None,
     };
     let observation = Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: 1_000_000_200,
         end_wall_ns: 1_000_000_300,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
         error: Some(RequestError::new(kind, "Refused", message)),
-        values: RecordValues::default(),
+        ..fixture::observation()
     };
     MeasuredRecord {
         record,

@@ -4,7 +4,7 @@ use base::statistics::proportion::Proportion;
 use serde::Serialize;
 
 use super::Trial;
-use crate::metrics::health::{OutputCounts, words_of_fault};
+use crate::metrics::health::OutputCounts;
 use crate::metrics::output::Fault;
 
 /// Probability with which equal outputs have counts that differ so much: if both are corrupt by their verdicts, and if
@@ -27,7 +27,7 @@ impl OutputRow {
     #[must_use]
     pub fn sentence(&self) -> String {
         let Self { fault, base, base_outputs, new, new_outputs } = self;
-        let words = words_of_fault(*fault);
+        let words = fault.words();
         format!("NEW: {new} of {new_outputs} outputs {words}; BASE: {base} of {base_outputs}.")
     }
 }

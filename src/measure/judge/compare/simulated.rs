@@ -1,12 +1,10 @@
 //! How often comparisons of simulated runs are right.
-
-use crate::metrics::output::Output;
 use base::column::Store;
 use base::statistics::simulation::{Arrivals, Server, Service, Simulated, most_of, runs};
-use client::schedule::PhaseKind;
 
 use super::*;
 use crate::metrics::Verdict;
+use crate::metrics::fixture;
 use crate::metrics::health::ClientBounds;
 use crate::metrics::metric::{MetricResult, Observation, RecordValues, Stats, Value};
 use crate::metrics::steady::Unsteady;
@@ -24,14 +22,10 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
         values.set(tag::REQUEST_LATENCY, Value::Scalar(nanos(request.latency())));
         values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(nanos(first_token)));
         requests.take(&Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: 1_000_000_000 + nanos(request.start) as u64,
             end_wall_ns: 1_000_000_000 + nanos(request.end) as u64,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
-            error: None,
             values,
+            ..fixture::observation()
         });
     }
     let seconds = simulated.iter().map(|request| request.end).fold(0.0, f64::max);

@@ -1,11 +1,9 @@
+use crate::metrics::fixture;
+use base::column::Store;
+use client::record::{ErrorKind, RequestError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
-
-use crate::metrics::output::Output;
-use base::column::Store;
-use client::record::{ErrorKind, RequestError};
-use client::schedule::PhaseKind;
 
 use super::*;
 use crate::metrics::Verdict;
@@ -39,16 +37,13 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         }
         let start_wall_ns = 1_000_000_000 + at * 10_000_000;
         requests.take(&Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns,
             end_wall_ns: start_wall_ns + 1,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
             error: latency
                 .is_none()
                 .then(|| RequestError::new(ErrorKind::Timeout, "Timeout", "late")),
             values,
+            ..fixture::observation()
         });
     }
     let seconds = (n - 1) as f64 * 0.01 + 1e-9;

@@ -7,7 +7,7 @@ use crate::metrics::tag::{self, MetricTag};
 
 /// The canaries of a phase that are left out of its metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct CanaryCounts {
+pub(crate) struct LeftOutCanaries {
     /// Number of those that succeeded.
     pub(crate) succeeded: u64,
     /// Number of those that failed, without cancelled ones.
@@ -26,7 +26,7 @@ struct Reported {
     sum: f64,
 }
 
-impl CanaryCounts {
+impl LeftOutCanaries {
     /// Adds a finished request.
     pub(super) fn add(&mut self, observation: &Observation) {
         match &observation.error {

@@ -1,8 +1,8 @@
-use crate::metrics::output::{CanaryAnswer, Output};
+use crate::metrics::fixture;
+use crate::metrics::output::CanaryAnswer;
 use base::units::Nanos;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestRecord};
-use client::schedule::PhaseKind;
 
 use super::*;
 use crate::metrics::fixture::{
@@ -229,14 +229,10 @@ fn a_run_without_failures_has_no_error_metrics() {
 fn failures_are_counted_by_kind_and_message() {
     let mut accumulator = accumulator();
     let failed = |message: &str| Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: 1,
         end_wall_ns: 1,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
         error: Some(RequestError::new(ErrorKind::Other, "ConnectionRefused", message)),
-        values: RecordValues::default(),
+        ..fixture::observation()
     };
     for message in ["b", "a", "c", "c"] {
         accumulator.observe(&failed(message));
@@ -256,14 +252,11 @@ fn succeeded(
         record_values.set(*tag, Value::Scalar(*value));
     }
     Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns,
         end_wall_ns: start_wall_ns,
         requested_output_tokens: requested,
-        missing_answers: 0,
-        output: Output::default(),
-        error: None,
         values: record_values,
+        ..fixture::observation()
     }
 }
 

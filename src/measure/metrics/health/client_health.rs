@@ -14,17 +14,17 @@ use super::throughput::RateBounds;
 use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::{ByDuration, Metric};
 
-/// Whether the results are reliable as far as the client is concerned.
+/// Whether the results are reliable as far as the client is concerned, or the server's outputs.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The client did not affect the results.
+    /// The client did not affect the results; the outputs are as they should be.
     Valid,
-    /// The client may have affected the results.
+    /// The client may have affected the results; some outputs may be corrupt.
     Suspect,
-    /// The results reflect the client more than the server.
+    /// The results reflect the client more than the server; outputs are corrupt.
     Invalid,
 }
 

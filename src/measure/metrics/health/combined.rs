@@ -114,9 +114,8 @@ impl Cpu {
 
 #[cfg(test)]
 mod tests {
-    use crate::metrics::output::Output;
+    use crate::metrics::fixture;
     use client::record::RequestError;
-    use client::schedule::PhaseKind;
 
     use super::*;
     use crate::metrics::health::ClientErrors;
@@ -148,14 +147,11 @@ mod tests {
         let mut values = RecordValues::default();
         values.set(tag::REQUEST_LATENCY, Value::Scalar(latency_ns));
         Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: 10 * MS,
             end_wall_ns: 10 * MS + latency_ns as u64,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
             error,
             values,
+            ..fixture::observation()
         }
     }
 

@@ -128,24 +128,13 @@ impl LoadTimes {
 
 #[cfg(test)]
 mod tests {
-    use crate::metrics::output::Output;
+    use crate::metrics::fixture;
     use client::record::{ErrorKind, RequestError};
-    use client::schedule::PhaseKind;
 
     use super::*;
-    use crate::metrics::metric::RecordValues;
 
     fn request(start: u64, end: u64, error: Option<RequestError>) -> Observation {
-        Observation {
-            phase: PhaseKind::Profiling,
-            start_wall_ns: start,
-            end_wall_ns: end,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
-            error,
-            values: RecordValues::default(),
-        }
+        Observation { start_wall_ns: start, end_wall_ns: end, error, ..fixture::observation() }
     }
 
     #[test]

@@ -59,31 +59,6 @@ const fn blame(fault: Fault) -> Blame {
     }
 }
 
-/// Returns what outputs with the fault do.
-pub const fn words(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Crosstalk => {
-            "quote the marker of another request's prompt: cross-talk between users"
-        }
-        Fault::Leaked => {
-            "had the marker of their prompt quoted by another output: cross-talk between users"
-        }
-        Fault::CanaryWrong => "are wrong answers to canaries that the idle server answered right",
-        Fault::AfterEnd => "go on after their finish reason",
-        Fault::UsageContradictsText => "have a text that contradicts the reported usage",
-        Fault::EndedEarly => "stopped before the length that the request asked for at least",
-        Fault::SingleEvent => "came in one event",
-        Fault::InvalidJson => "are not the JSON that the request asked for",
-        Fault::InvalidToolArguments => "have calls whose arguments are not JSON",
-        Fault::Blank => "are white space",
-        Fault::Repetition => "repeat the same text until their end",
-        Fault::ReplacementCharacters => "have replacement characters (U+FFFD)",
-        Fault::Mojibake => "have text in the wrong character encoding",
-        Fault::WrongScript => "are in a script that the prompt does not have",
-        Fault::SameAnswer => "are the same as for another prompt",
-    }
-}
-
 /// A request whose output has a fault.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Example {
@@ -281,7 +256,7 @@ impl OutputCounts {
         Reason {
             verdict,
             name: fault.name().into(),
-            finding: format!("{count} of {} outputs {}", self.outputs, words(fault)),
+            finding: format!("{count} of {} outputs {}", self.outputs, fault.words()),
             advice: advice.to_owned(),
         }
     }
@@ -350,7 +325,7 @@ impl OutputHealth {
 
     /// Returns the faults that are the reasons for the verdict, joined by commas; `None` without any.
     #[must_use]
-    pub fn faults(&self) -> Option<String> {
+    pub fn names_of_reasons(&self) -> Option<String> {
         let mut found = Faults::default();
         for fault in self.faults.iter().filter(|fault| fault.is_reason) {
             found.insert(fault.fault);

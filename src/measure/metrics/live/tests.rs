@@ -1,8 +1,6 @@
-use crate::metrics::output::Output;
 use base::statistics::Percent;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestError};
-use client::schedule::PhaseKind;
 
 use super::*;
 use crate::metrics::metric::{RecordValues, Settings, Value};
@@ -29,14 +27,10 @@ fn request(start: u64, end: u64) -> Observation {
         values.set(tag, Value::Scalar(value));
     }
     Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: START + start * MS,
         end_wall_ns: START + end * MS,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
-        error: None,
         values,
+        ..fixture::observation()
     }
 }
 

@@ -75,11 +75,14 @@ impl Answered<'_> {
     /// Returns whether the output has fewer tokens than the request asked for at least, although no stop
     /// sequence may end it.
     fn ended_early(&self) -> bool {
-        let Some(least) = self.least_tokens() else { return false };
         let ParsedResponse { usage, finish_reasons, .. } = self.response;
+        // Before the body is searched.
+        if finish_reasons.is_empty() || self.is_cut() {
+            return false;
+        }
         let of_server = usage.as_ref().and_then(|usage| usage.completion_tokens);
-        let Some(tokens) = of_server.or(self.output_tokens) else { return false };
-        !finish_reasons.is_empty() && !self.is_cut() && (tokens as f64) < ENOUGH * least as f64
+        let tokens = of_server.or(self.output_tokens).zip(self.least_tokens());
+        tokens.is_some_and(|(tokens, least)| (tokens as f64) < ENOUGH * least as f64)
     }
 
     /// Returns how many tokens the request asks for at least.

@@ -1,9 +1,6 @@
-use std::sync::Arc;
-
-use crate::metrics::output::Output;
 use client::endpoint::EndpointType;
 use client::record::RequestError;
-use client::schedule::PhaseKind;
+use std::sync::Arc;
 
 use super::*;
 use crate::metrics::fixture;
@@ -19,14 +16,10 @@ fn request(start: u64, end: u64, values: &[(MetricTag, f64)]) -> Observation {
         own.set(*tag, Value::Scalar(*value));
     }
     Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: start * MILLI,
         end_wall_ns: end * MILLI,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
-        error: None,
         values: own,
+        ..fixture::observation()
     }
 }
 

@@ -1,10 +1,8 @@
-use proptest::prelude::*;
-
-use crate::metrics::output::Output;
+use crate::metrics::fixture;
 use base::column::Store;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestError};
-use client::schedule::PhaseKind;
+use proptest::prelude::*;
 
 use super::*;
 use crate::metrics::metric::{MetricKind, Observation, RecordValues, Settings, Stats, Value};
@@ -34,14 +32,12 @@ fn request(start: u64, latency: u64, tokens: u32) -> Observation {
         error = Some(RequestError::new(ErrorKind::Http5xx, "Busy", format!("at {start}")));
     }
     Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: ORIGIN + start * MS,
         end_wall_ns: ORIGIN + (start + latency) * MS,
         requested_output_tokens: start.is_multiple_of(2).then_some(5),
-        missing_answers: 0,
-        output: Output::default(),
         error,
         values,
+        ..fixture::observation()
     }
 }
 

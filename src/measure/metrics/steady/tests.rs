@@ -1,9 +1,7 @@
-use std::sync::Arc;
-
-use crate::metrics::output::Output;
+use crate::metrics::fixture;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestError};
-use client::schedule::PhaseKind;
+use std::sync::Arc;
 
 use super::*;
 use crate::metrics::Registry;
@@ -28,14 +26,11 @@ fn request(start: u64, latency: u64, tokens: u32) -> Observation {
         error = Some(RequestError::new(ErrorKind::Http5xx, "Busy", "503"));
     }
     Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: ORIGIN + start * MS,
         end_wall_ns: ORIGIN + (start + latency) * MS,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
         error,
         values,
+        ..fixture::observation()
     }
 }
 

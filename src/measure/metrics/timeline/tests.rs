@@ -1,14 +1,12 @@
 use std::sync::Arc;
 
-use proptest::prelude::*;
-use serde_json::Value as Json;
-
-use crate::metrics::output::Output;
+use crate::metrics::fixture;
 use base::statistics::percentile;
 use base::units::Nanos;
 use client::endpoint::EndpointType;
 use client::record::{ErrorKind, RequestError};
-use client::schedule::PhaseKind;
+use proptest::prelude::*;
+use serde_json::Value as Json;
 
 use super::*;
 use crate::metrics::MetricTag;
@@ -58,14 +56,11 @@ impl Sketch {
             }
         }
         Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: 1_795_226_094_000_000_123 + self.start * MS,
             end_wall_ns: 1_795_226_094_000_000_123 + self.end * MS,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
             error,
             values,
+            ..fixture::observation()
         }
     }
 }
@@ -410,14 +405,10 @@ fn curves_and_adjusted_latencies_are_those_of_aiperf() {
         let list = value(tag::INTER_CHUNK_LATENCY);
         gaps.extend(list.as_array().into_iter().flatten().filter_map(Json::as_f64));
         let observation = Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: metadata["request_start_ns"].as_u64().unwrap(),
             end_wall_ns: metadata["request_end_ns"].as_u64().unwrap(),
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
-            error: None,
             values,
+            ..fixture::observation()
         };
         timeline.observe(&observation, &(before..gaps.len()));
     }

@@ -15,8 +15,7 @@ use measure::metrics::AgentCall;
 use measure::metrics::fields::{FIELDS, FieldValue, Id, Metadata, Row};
 use measure::metrics::fixture;
 use measure::metrics::health::ClientErrors;
-use measure::metrics::metric::{MeasuredRecord, Observation, RecordValues};
-use measure::metrics::output::Output;
+use measure::metrics::metric::{MeasuredRecord, Observation};
 
 use super::write_metadata;
 use crate::artifacts::parquet::field_of_line;
@@ -49,14 +48,11 @@ fn measured(numbers: [u32; 4], flags: [bool; 6], text: &str, id: u128) -> Measur
         ..ParsedResponse::default()
     };
     let observation = Observation {
-        phase: PhaseKind::Profiling,
         start_wall_ns: 1_795_226_094_681_160_123,
         end_wall_ns: 1_795_226_094_681_160_123 + u64::from(length),
         requested_output_tokens: flags[0].then(|| count.into()),
         missing_answers: count % 2,
-        output: Output::default(),
-        error: None,
-        values: RecordValues::default(),
+        ..fixture::observation()
     };
     let call = AgentCall { is_last: flags[3], children: count % 3, ..AgentCall::default() };
     let agent = flags[2].then_some(call);

@@ -1,12 +1,11 @@
 //! Every table at the widths of terminals.
 
 use base::statistics::Bounded;
-use client::schedule::PhaseKind;
 use measure::judge::Gate;
 use measure::metrics::SteadyState;
+use measure::metrics::fixture;
 use measure::metrics::health::{LoadHealth, LoadVerdict};
 use measure::metrics::metric::{Observation, RecordValues, Value};
-use measure::metrics::output::Output;
 use measure::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 
 use super::*;
@@ -125,14 +124,10 @@ fn what_limits_a_run_at_four_widths() {
         set(tag::INPUT_SEQUENCE_LENGTH, 550.0);
         set(tag::OUTPUT_SEQUENCE_LENGTH, 32.0);
         Slow::from_observation(&Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: 2_000_000_000,
             end_wall_ns: 2_200_000_000,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
-            error: None,
             values,
+            ..fixture::observation()
         })
     };
     let slow = [slow(210e6), slow(205.5e6)];

@@ -1,4 +1,3 @@
-use crate::metrics::output::Output;
 use base::units::Nanos;
 use client::endpoint::{ContentPiece, ParsedResponse};
 use client::record::{Arrival, RequestError, RequestRecord, ResponseBody, SseEvent};
@@ -63,16 +62,8 @@ fn measured(record: &RequestRecord, values: &RecordValues) -> MeasuredRecord {
     let piece =
         |event: &SseEvent| ContentPiece { arrival: event.arrival, is_output: true, choice: 0 };
     let content = record.body.events.iter().map(piece).collect();
-    let observation = Observation {
-        phase: record.phase,
-        start_wall_ns: 0,
-        end_wall_ns: 0,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
-        error: None,
-        values: values.clone(),
-    };
+    let observation =
+        Observation { phase: record.phase, values: values.clone(), ..fixture::observation() };
     let response = ParsedResponse { content, ..ParsedResponse::default() };
     MeasuredRecord { record: record.clone(), response, observation, is_text: true, agent: None }
 }

@@ -1,10 +1,9 @@
-use crate::metrics::output::Output;
+use crate::metrics::fixture;
 use base::statistics::simulation::{Arrivals, Server, Service, Simulated, most_of, runs};
 use client::record::{ErrorKind, RequestError};
-use client::schedule::PhaseKind;
 
 use super::*;
-use crate::metrics::metric::{Observation, RecordValues};
+use crate::metrics::metric::Observation;
 
 /// Start of the phase in seconds.
 const ORIGIN: f64 = 1000.0;
@@ -22,14 +21,10 @@ fn of_requests(
     for request in requests {
         let error = RequestError::new(ErrorKind::Timeout, "Timeout", "too late");
         let observation = Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: nanos(request.start),
             end_wall_ns: nanos(request.end),
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
             error: is_rejected(request).then_some(error),
-            values: RecordValues::default(),
+            ..fixture::observation()
         };
         times.observe(None, &observation);
     }
@@ -212,14 +207,10 @@ fn a_run_that_fails_has_no_verdict() {
         let error = RequestError::new(ErrorKind::Http5xx, "Internal Server Error", "broken");
         let error = RequestError { code: Some(500), ..error };
         let observation = Observation {
-            phase: PhaseKind::Profiling,
             start_wall_ns: nanos(request.start),
             end_wall_ns: nanos(request.end),
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
             error: (at % 20 != 0).then_some(error),
-            values: RecordValues::default(),
+            ..fixture::observation()
         };
         times.observe(None, &observation);
     }
@@ -230,16 +221,7 @@ fn a_run_that_fails_has_no_verdict() {
 fn unknown_loads_have_no_verdict() {
     let mut times = LoadTimes::default();
     assert_eq!(LoadHealth::judge(&times, OPEN, 0), None);
-    let observation = Observation {
-        phase: PhaseKind::Profiling,
-        start_wall_ns: 5,
-        end_wall_ns: 5,
-        requested_output_tokens: None,
-        missing_answers: 0,
-        output: Output::default(),
-        error: None,
-        values: RecordValues::default(),
-    };
+    let observation = Observation { start_wall_ns: 5, end_wall_ns: 5, ..fixture::observation() };
     times.observe(None, &observation);
     assert_eq!(LoadHealth::judge(&times, None, 0), None);
     assert_eq!(LoadHealth::judge(&times, Some(HeldLoad::AllAtOnce), 0), None);

@@ -77,7 +77,7 @@ fn what_the_first_outputs_have_too_is_usual() {
 fn one_quoted_marker_is_a_security_finding() {
     let health = found(Fault::Crosstalk, 2000, 1, 0);
     assert_eq!((health.verdict, health.corrupted_outputs), (Some(Verdict::Invalid), 1));
-    assert_eq!(health.faults().as_deref(), Some("crosstalk"));
+    assert_eq!(health.names_of_reasons().as_deref(), Some("crosstalk"));
     assert!(health.reasons[0].advice.starts_with("treat it as a security finding"));
 }
 
@@ -102,7 +102,7 @@ fn answers_to_canaries_are_counted() {
     expected = CanaryCounts { answered: 101, differing: 3, wrong: 2, ..expected };
     let health = counts.judge().unwrap();
     assert_eq!((health.verdict, health.canaries), (Some(Verdict::Invalid), Some(expected)));
-    assert_eq!(health.faults().as_deref(), Some("canary_wrong,wrong_script"));
+    assert_eq!(health.names_of_reasons().as_deref(), Some("canary_wrong,wrong_script"));
     // Each of the two has both faults.
     assert_eq!(health.corrupted_outputs, 2);
     assert_eq!(

@@ -2,12 +2,11 @@ use bytes::Bytes;
 
 use client::endpoint::{ToolCalls, Usage};
 use client::record::ResponseBody;
-use client::schedule::PhaseKind;
 
 use super::*;
 use crate::metrics::fixture::{self, START};
-use crate::metrics::metric::{Observation, RecordValues, Value};
-use crate::metrics::output::{CanaryAnswer, Output};
+use crate::metrics::metric::{Observation, Value};
+use crate::metrics::output::CanaryAnswer;
 
 /// A request of a conversation, whose body and output have these texts.
 fn measured(conversation: usize, prompt: &str, output: &str) -> MeasuredRecord {
@@ -17,16 +16,7 @@ fn measured(conversation: usize, prompt: &str, output: &str) -> MeasuredRecord {
     MeasuredRecord {
         record,
         response: ParsedResponse { output_text: output.to_owned(), ..ParsedResponse::default() },
-        observation: Observation {
-            phase: PhaseKind::Profiling,
-            start_wall_ns: 0,
-            end_wall_ns: 0,
-            requested_output_tokens: None,
-            missing_answers: 0,
-            output: Output::default(),
-            error: None,
-            values: RecordValues::default(),
-        },
+        observation: Observation { ..fixture::observation() },
         is_text: true,
         agent: None,
     }
