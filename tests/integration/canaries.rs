@@ -132,7 +132,7 @@ fn what_the_idle_server_was_asked_is_shown() {
         let text = String::from_utf8(output.stderr).unwrap();
         text.lines().find(|line| line.starts_with("asked")).map(str::to_owned)
     };
-    let expected = "asked the idle server 8 canaries, 3 times each: 8 always answered the same";
+    let expected = "asked the idle server 8 canaries, 3 times each: 8 always had the same answer";
     assert_eq!(shown("standard", &[]).as_deref(), Some(expected));
     let known = directory.path().join("standard/canaries.jsonl");
     assert_eq!(shown("known", &["--canary-file", known.to_str().unwrap()]), None);
@@ -141,7 +141,7 @@ fn what_the_idle_server_was_asked_is_shown() {
     let other = "{\"prompt\": \"Name a color.\", \"expected\": \"vermilion\", \"max_tokens\": 4}\n";
     let first = fs::read_to_string(&known).unwrap().lines().next().unwrap().to_owned();
     fs::write(&mixed, format!("{first}\n{other}")).unwrap();
-    let expected = "asked the idle server 1 canary, 3 times each: 1 always answered the same; 1 not as expected";
+    let expected = "asked the idle server 1 canary, 3 times each: 1 always had the same answer; 1 not as expected";
     assert_eq!(
         shown("mixed", &["--canary-file", mixed.to_str().unwrap()]).as_deref(),
         Some(expected)

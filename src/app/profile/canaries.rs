@@ -65,7 +65,7 @@ fn summary(asked: &[&Canary]) -> String {
     let varied = asked.iter().filter(|canary| canary.answers.len() > 1).count();
     let plural = if count == 1 { "canary" } else { "canaries" };
     let mut line = format!(
-        "asked the idle server {count} {plural}, {ROUNDS} times each: {} always answered the same",
+        "asked the idle server {count} {plural}, {ROUNDS} times each: {} always had the same answer",
         count - varied
     );
     // Writing to a string cannot fail.
@@ -99,11 +99,11 @@ mod tests {
         let varied = canary(Some("b"), &["a b", "a c"]);
         assert_eq!(
             summary(&[&same]),
-            "asked the idle server 1 canary, 3 times each: 1 always answered the same"
+            "asked the idle server 1 canary, 3 times each: 1 always had the same answer"
         );
         assert_eq!(
             summary(&[&same, &canary(None, &["x", "y"]), &varied]),
-            "asked the idle server 3 canaries, 3 times each: 1 always answered the same, 2 varied; \
+            "asked the idle server 3 canaries, 3 times each: 1 always had the same answer, 2 varied; \
              1 not as expected"
         );
     }

@@ -89,23 +89,23 @@ impl Fault {
                 "quote the marker of another request's prompt: cross-talk between users"
             }
             Self::Leaked => {
-                "had the marker of their prompt quoted by another output: cross-talk between users"
+                "have prompts whose marker another output quotes: cross-talk between users"
             }
             Self::CanaryWrong => {
-                "are wrong answers to canaries that the idle server answered right"
+                "are wrong answers to canaries that the idle server answered correctly"
             }
             Self::AfterEnd => "go on after their finish reason",
             Self::UsageContradictsText => "have a text that contradicts the reported usage",
-            Self::EndedEarly => "stopped before the length that the request asked for at least",
-            Self::SingleEvent => "came in one event",
+            Self::EndedEarly => "stopped before the minimum length that the request asked for",
+            Self::SingleEvent => "arrived in one event",
             Self::InvalidJson => "are not the JSON that the request asked for",
-            Self::InvalidToolArguments => "have calls whose arguments are not JSON",
-            Self::Blank => "are white space",
+            Self::InvalidToolArguments => "call tools with arguments that are not JSON objects",
+            Self::Blank => "consist of white space",
             Self::Repetition => "repeat the same text until their end",
             Self::ReplacementCharacters => "have replacement characters (U+FFFD)",
             Self::Mojibake => "have text in the wrong character encoding",
             Self::WrongScript => "are in a script that the prompt does not have",
-            Self::SameAnswer => "are the same as for another prompt",
+            Self::SameAnswer => "are the same as the output for another prompt",
         }
     }
 }

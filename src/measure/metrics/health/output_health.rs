@@ -351,12 +351,12 @@ impl fmt::Display for OutputHealth {
         match self.canaries {
             None => f.write_str(")"),
             Some(CanaryCounts { answered, differing: 0, .. }) => {
-                write!(f, ", {answered} canaries answered as by the idle server)")
+                write!(f, ", {answered} of {answered} canaries answered like the idle server)")
             }
             Some(CanaryCounts { answered, differing, .. }) => {
                 write!(
                     f,
-                    ", {differing} of {answered} canaries answered otherwise than by the idle server)"
+                    ", {differing} of {answered} canaries answered differently from the idle server)"
                 )
             }
         }

@@ -107,7 +107,7 @@ fn answers_to_canaries_are_counted() {
     assert_eq!(health.corrupted_outputs, 2);
     assert_eq!(
         health.to_string(),
-        "invalid: 2 of 101 outputs are wrong answers to canaries that the idle server answered right, and 1 more"
+        "invalid: 2 of 101 outputs are wrong answers to canaries that the idle server answered correctly, and 1 more"
     );
 }
 
@@ -121,7 +121,7 @@ fn answers_that_only_vary_are_valid() {
     }
     assert_eq!(
         counts.judge().unwrap().to_string(),
-        "valid (100 outputs, 30 of 100 canaries answered otherwise than by the idle server)"
+        "valid (100 outputs, 30 of 100 canaries answered differently from the idle server)"
     );
 }
 
