@@ -4,6 +4,7 @@
 //! when it sent each event. Runs with increasing load are performed as by `aiperf profile`,
 //! and their results are compared with that log.
 
+mod accuracy;
 mod cores;
 mod report;
 mod server;
@@ -20,9 +21,9 @@ use base::interrupt::Interrupt;
 use base::lock::Lock;
 use base::platform::cores::keep_to;
 use base::platform::replace::replace;
-use measure::metrics::accuracy::{Errors, Sample, Served};
 use measure::metrics::health::{Limits, SelfCheck};
 use measure::metrics::metric::MeasuredRecord;
+use mock_server::read_write_log;
 use results::follow::{Follower, Followers};
 use results::terminal::terminal_style;
 
@@ -31,6 +32,7 @@ use super::outcome::Outcome;
 use super::profile;
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
+use accuracy::{Errors, Sample};
 use cores::Cores;
 use report::{Level, Report, Step};
 use server::Server;
@@ -148,7 +150,7 @@ impl Check<'_> {
         let samples = self.profile(&self.profile_flags(load, server.url(), &files))?;
         server.stop()?;
         let log = File::open(&log).context("the mock server wrote no log")?;
-        let truth = Served::read(BufReader::new(log))?;
+        let truth = accuracy::by_id(read_write_log(BufReader::new(log))?);
         let errors = Errors::compare(&samples, &truth);
         Ok(Step::judge(load, samples.len(), errors, self.asked.bound.as_millis()))
     }

@@ -8,7 +8,6 @@
 //! collects them and computes the results.
 
 pub(crate) mod accumulate;
-pub mod accuracy;
 pub mod agent;
 pub mod breakdown;
 pub mod catalogue;

@@ -15,17 +15,26 @@ use base::lock::Lock;
 use base::timer::{Timer, Wait};
 use base::units::{Clock, Nanos};
 
-use super::write_log::{EventLog, RequestLog, WriteLog};
+use super::write_log::{EventKind, EventLog, RequestLog, WriteLog};
 
 /// State shared by the socket and the responses on it. Pipelined requests are served, but their
 /// writes are not distinguished.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Wire(Lock<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// When the connection was accepted and when it was ready for a request; until the first one.
+    opened: Option<Opened>,
     last_read: Nanos,
     answer: Option<Tracked>,
+}
+
+/// When a connection was accepted, and when its client could send a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub(super) connected: Nanos,
+    pub(super) ready: Nanos,
 }
 
 /// How the body of a response is delimited.
@@ -58,6 +67,8 @@ pub(super) struct Tracked {
 /// An event as it is handed over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handed {
+    pub(super) kind: EventKind,
+    pub(super) choice: u64,
     pub(super) due: Nanos,
     pub(super) tokens: u64,
     pub(super) bytes: usize,
@@ -98,8 +109,10 @@ impl Tracked {
             });
         }
         if let Some((log, sink)) = &mut self.log {
-            let Handed { due, tokens, bytes, .. } = event;
+            let Handed { kind, choice, due, tokens, bytes, .. } = event;
             log.events.push(EventLog {
+                kind,
+                choice,
                 due,
                 write_start: None,
                 written: None,
@@ -153,6 +166,7 @@ impl Tracked {
     fn finish(&mut self) {
         if let Some((mut log, sink)) = self.log.take() {
             log.complete = self.is_complete();
+            log.cut = !log.complete && (log.cut || self.is_cut());
             sink.add(log, self.ended);
         }
     }
@@ -198,9 +212,15 @@ impl HeadEnd {
 }
 
 impl Wire {
-    /// Returns the instant just after the latest read.
-    pub(super) fn last_read(&self) -> Nanos {
-        self.0.lock().last_read
+    pub(super) fn new(opened: Opened) -> Self {
+        Self(Lock::new(State { opened: Some(opened), ..State::default() }))
+    }
+
+    /// Begins a request. Returns the instant just after the latest read, and when the connection was
+    /// opened if the request is its first.
+    pub(super) fn arrival(&self) -> (Nanos, Option<Opened>) {
+        let mut state = self.0.lock();
+        (state.last_read, state.opened.take())
     }
 
     /// Attributes everything written from now on to `answer`.
@@ -236,6 +256,13 @@ impl Wire {
     pub(super) fn close_after_this(&self) {
         if let Some(answer) = &mut self.0.lock().answer {
             answer.cut_at = Some(answer.length);
+        }
+    }
+
+    /// Records that the connection is closed without a response.
+    pub(super) fn refuse(&self) {
+        if let Some(Tracked { log: Some((log, _)), .. }) = &mut self.0.lock().answer {
+            log.cut = true;
         }
     }
 
@@ -360,12 +387,28 @@ mod tests {
         RequestLog {
             request_id: None,
             number: 1,
-            path: "/",
+            path: "/".into(),
+            connected: None,
+            ready: None,
             arrival: Nanos(0),
             admitted: Nanos(0),
+            prompt_tokens: 0,
             status: None,
             events: Vec::new(),
             complete: false,
+            cut: false,
+        }
+    }
+
+    fn handed() -> Handed {
+        Handed {
+            kind: EventKind::Content,
+            choice: 0,
+            due: Nanos(0),
+            tokens: 1,
+            bytes: 0,
+            last: false,
+            cut: None,
         }
     }
 
@@ -377,10 +420,10 @@ mod tests {
         #[test]
         fn stamps_are_of_the_write_with_the_last_byte(cuts in prop::collection::vec(0..50usize, 0..6)) {
             let sink = Arc::new(WriteLog::new(9, None).unwrap());
-            let wire = Wire::default();
+            let wire = Wire::new(Opened { connected: Nanos(0), ready: Nanos(0) });
             wire.begin(Tracked::new(Some((request(), sink.clone())), None));
             wire.head(200, Framing::Chunked);
-            let event = |bytes, last| Handed { due: Nanos(0), tokens: 1, bytes, last, cut: None };
+            let event = |bytes, last| Handed { bytes, last, ..handed() };
             wire.hand(event(3, false));
             wire.hand(event(1, true));
             let bytes = format!("{HEAD}3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n");
@@ -410,7 +453,7 @@ mod tests {
     fn a_cut_lets_pass_what_is_before_it() {
         let mut answer = Tracked::new(None, None);
         answer.framing = Framing::Chunked;
-        answer.hand(Handed { due: Nanos(0), tokens: 1, bytes: 20, last: false, cut: Some(5) });
+        answer.hand(Handed { bytes: 20, cut: Some(5), ..handed() });
         // "14\r\n" and five bytes.
         let bytes = format!("{HEAD}14\r\n{}\r\n", "x".repeat(20));
         assert_eq!(answer.allowed(bytes.as_bytes()), HEAD.len() + 4 + 5);

@@ -112,10 +112,14 @@ pub(super) trait Dialect: Debug + Sync {
     /// Appends the event of a chunk.
     fn chunk(&self, _reply: &Reply, _chunk: &Chunk, _out: &mut String) {}
 
-    /// Returns the number of events after the last chunk, the last of which marks the end of the
-    /// stream.
+    /// Returns the number of events after the last chunk.
     fn closings(&self, _reply: &Reply) -> u64 {
         0
+    }
+
+    /// Returns the index of the closing event that marks the end of the stream.
+    fn end_marker(&self, reply: &Reply) -> u64 {
+        self.closings(reply).saturating_sub(1)
     }
 
     /// Appends the closing event with the index `_at`, from 0.

@@ -43,16 +43,17 @@ use tokio::sync::{mpsc, watch};
 
 use base::lock::Lock;
 use base::timer::Timer;
+use base::units::Clock;
 pub use base::units::Nanos;
 
-use self::connection::{Socket, Wire};
+use self::connection::{Opened, Socket, Wire};
 pub use self::prefix_cache::PrefixCacheSize;
 pub use self::script::{FaultRule, Jitter, Script, parse_duration, parse_fraction};
 use self::service::{Connection, Service};
 use self::timing::SpanSender;
 pub use self::timing::{SpanExport, Timing, TimingForm};
-pub use self::write_log::RequestLog;
 use self::write_log::WriteLog;
+pub use self::write_log::{EventKind, EventLog, RequestLog, read_write_log};
 
 const JSON: &str = "application/json";
 
@@ -64,7 +65,7 @@ pub struct Config {
     /// Number of threads; 0 is treated as 1.
     pub threads: usize,
     /// Maximum number of events that the log keeps in memory, where each request counts as one
-    /// more (about 60 bytes each); 0 keeps none.
+    /// more (about 80 bytes each); 0 keeps none.
     pub write_log_capacity: usize,
     /// A file to append the log to, one JSON object per request.
     pub write_log_file: Option<PathBuf>,
@@ -112,6 +113,17 @@ pub enum MockServerError {
         path: PathBuf,
         /// The system's error.
         why: io::Error,
+    },
+    /// A line of a write log is invalid.
+    #[error(
+        "cannot read line {line} of the write log: {why}; use the file of --write-log as it is once \
+         the server has stopped"
+    )]
+    ReadWriteLog {
+        /// The number of the line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        why: String,
     },
     /// A fault rule is invalid.
     #[error("the fault {rule:?} {problem}; expected SELECTOR:FAULT, such as every=9:status=500")]
@@ -322,24 +334,29 @@ fn spawn(
     Ok(Threads { handles, ended })
 }
 
-async fn accept(listener: TcpListener, workers: Vec<mpsc::Sender<std::net::TcpStream>>) {
+/// A connection, and the instant when it was accepted.
+type Accepted = (std::net::TcpStream, Nanos);
+
+async fn accept(listener: TcpListener, workers: Vec<mpsc::Sender<Accepted>>) {
     for worker in workers.iter().cycle() {
-        let stream = loop {
-            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => break stream,
+        let accepted = loop {
+            let accepted = listener.accept().await;
+            let now = Clock::now();
+            match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => break (stream, now),
                 Err(error) => {
                     tracing::warn!("the mock server cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
         };
-        if worker.send(stream).await.is_err() {
+        if worker.send(accepted).await.is_err() {
             return;
         }
     }
 }
 
-async fn serve(service: Arc<Service>, mut connections: mpsc::Receiver<std::net::TcpStream>) {
+async fn serve(service: Arc<Service>, mut connections: mpsc::Receiver<Accepted>) {
     let timer = match Timer::new() {
         Ok(timer) => timer,
         Err(error) => {
@@ -348,17 +365,20 @@ async fn serve(service: Arc<Service>, mut connections: mpsc::Receiver<std::net::
         }
     };
     tokio::spawn(timer.clone().run());
-    while let Some(stream) = connections.recv().await {
+    while let Some((stream, accepted)) = connections.recv().await {
         let stream = stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream));
         match stream {
-            Ok(stream) => drop(tokio::spawn(converse(stream, service.clone(), timer.clone()))),
+            Ok(stream) => {
+                let talk = converse(stream, accepted, service.clone(), timer.clone());
+                drop(tokio::spawn(talk));
+            }
             Err(error) => tracing::debug!("lost a connection to the mock server: {error}"),
         }
     }
 }
 
-async fn converse(stream: TcpStream, service: Arc<Service>, timer: Timer) {
-    let wire = Arc::new(Wire::default());
+async fn converse(stream: TcpStream, accepted: Nanos, service: Arc<Service>, timer: Timer) {
+    let wire = Arc::new(Wire::new(Opened { connected: accepted, ready: accepted }));
     let socket = Socket::new(stream, wire.clone(), &timer);
     let connection = Connection { service, wire, timer };
     let answer = service_fn(move |request| connection.clone().answer(request));

@@ -14,6 +14,7 @@ use super::schedule::{Schedule, mix, unit};
 use super::script::{Corruption, Fault, Script};
 use super::timing::Report;
 use super::vocabulary::Vocabulary;
+use super::write_log::EventKind;
 
 pub(super) use self::text::Wording;
 
@@ -95,6 +96,7 @@ pub(super) struct Chunk {
 /// An event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
+    pub(super) kind: EventKind,
     pub(super) due: Nanos,
     pub(super) bytes: Bytes,
     pub(super) tokens: u64,
@@ -215,6 +217,8 @@ pub(super) struct Events {
     next: Next,
     openings: u64,
     closings: u64,
+    /// The closing event that is the end marker.
+    end_marker: u64,
     content_sent: u64,
     /// Whether the `error` event was sent.
     failed: bool,
@@ -238,6 +242,7 @@ impl Events {
         let dialect = reply.dialect;
         reply.prelude = dialect.prelude(&reply);
         let (openings, closings) = (dialect.openings(&reply), dialect.closings(&reply));
+        let end_marker = dialect.end_marker(&reply);
         let due = schedule.next_due();
         let mut events = Self {
             reply,
@@ -246,6 +251,7 @@ impl Events {
             next: Next::Nothing,
             openings,
             closings,
+            end_marker,
             content_sent: 0,
             failed: false,
             cut: false,
@@ -291,7 +297,7 @@ impl Events {
         self.next = self.opening(at + 1);
         let mut data = self.data();
         self.reply.dialect.open(&self.reply, at, &mut data);
-        self.event(data, 0, 0)
+        self.event(EventKind::Open, data, 0, at % self.reply.choices)
     }
 
     fn chunk(&mut self, first: u64, choice: u64) -> Event {
@@ -330,13 +336,18 @@ impl Events {
     }
 
     fn content(&mut self, chunk: Chunk) -> Event {
-        let Chunk { choice, count, at, .. } = chunk;
+        let Chunk { choice, count, at, is_reasoning, .. } = chunk;
         let mut data = self.data();
         self.reply.dialect.chunk(&self.reply, &chunk, &mut data);
         if self.reply.fault == Some(Fault::GarbageJson { at_event: at }) {
             garble(&mut data);
         }
-        let event = self.event(data, count, choice);
+        let kind = match is_reasoning {
+            _ if count == 0 => EventKind::Empty,
+            true => EventKind::Reasoning,
+            false => EventKind::Content,
+        };
+        let event = self.event(kind, data, count, choice);
         self.content_sent += 1;
         event
     }
@@ -344,24 +355,25 @@ impl Events {
     fn error(&mut self) -> Event {
         let dialect = self.reply.dialect;
         self.next = if dialect.closes_after_error() { self.end() } else { Next::Nothing };
-        self.event(dialect.error_event(), 0, 0)
+        self.event(EventKind::Error, dialect.error_event(), 0, 0)
     }
 
     fn close(&mut self, at: u64) -> Event {
         self.next = self.closing(at + 1);
         let mut data = self.data();
         self.reply.dialect.close(&self.reply, at, &mut data);
-        self.event(data, 0, 0)
+        let kind = if at < self.end_marker { EventKind::Usage } else { EventKind::End };
+        self.event(kind, data, 0, 0)
     }
 
     fn data(&self) -> String {
         String::with_capacity(self.reply.prelude.len() + 128)
     }
 
-    fn event(&self, mut data: String, tokens: u64, choice: u64) -> Event {
+    fn event(&self, kind: EventKind, mut data: String, tokens: u64, choice: u64) -> Event {
         data.push_str("\n\n");
         let cut = self.reply.cut(self.content_sent, tokens > 0, data.len());
-        Event { due: self.due, bytes: Bytes::from(data), tokens, choice, cut }
+        Event { kind, due: self.due, bytes: Bytes::from(data), tokens, choice, cut }
     }
 }
 

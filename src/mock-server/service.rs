@@ -4,6 +4,7 @@ mod answer;
 mod latest;
 mod rate_limit;
 
+use std::borrow::Cow;
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +24,7 @@ use self::answer::{Answer, announce, models_body, not_found, plain, response, to
 use self::latest::LatestPrompts;
 use self::rate_limit::RateLimit;
 use super::activity::{Activity, Finish, InFlight};
-use super::connection::{Framing, Handed, Tracked, Wire};
+use super::connection::{Framing, Handed, Opened, Tracked, Wire};
 use super::dialect::{Call, Dialect, LookupResult, Purpose, Route, SCRIPTED, json_string};
 use super::prefix_cache::PrefixCache;
 use super::reply::{Events, Reply, ReplyContent, Wording};
@@ -32,7 +33,7 @@ use super::schedule::{Schedule, mix};
 use super::script::{Arrival, Fault, Script};
 use super::timing::{PendingSpans, Report, SpanSender};
 use super::vocabulary::{PromptCounter, encode};
-use super::write_log::{RequestLog, WriteLog};
+use super::write_log::{EventKind, RequestLog, WriteLog};
 use super::{JSON, dialect};
 
 /// Maximum size of a request body.
@@ -272,7 +273,7 @@ impl Connection {
         self,
         request: Request<Incoming>,
     ) -> Result<Response<Answer>, Closed> {
-        let arrival = self.wire.last_read();
+        let (arrival, opened) = self.wire.arrival();
         let service = &self.service;
         match (request.method(), request.uri().path()) {
             (&Method::GET, "/v1/models") => Ok(plain(JSON, service.models.clone())),
@@ -299,7 +300,9 @@ impl Connection {
                         None => not_found(path),
                     })
                 }
-                Some((dialect, route)) => self.generate(dialect, route, arrival, request).await,
+                Some((dialect, route)) => {
+                    self.generate(dialect, route, (arrival, opened), request).await
+                }
                 None => Ok(not_found(path)),
             },
         }
@@ -309,7 +312,7 @@ impl Connection {
         &self,
         dialect: &'static dyn Dialect,
         route: &'static Route,
-        arrival: Nanos,
+        (arrival, opened): (Nanos, Option<Opened>),
         request: Request<Incoming>,
     ) -> Result<Response<Answer>, Closed> {
         let (head, body) = request.into_parts();
@@ -329,10 +332,27 @@ impl Connection {
         let mut in_flight = service.activity.arrive(arrival);
         let number = in_flight.beginning().number;
         let fault = self.service.script.fault_for(in_flight.beginning()).cloned();
-        self.track(route, arrival, number, &head.headers, fault.as_ref());
+        let log = RequestLog {
+            request_id: None,
+            number,
+            path: Cow::Borrowed(route.path),
+            connected: opened.map(|opened| opened.connected),
+            ready: opened.map(|opened| opened.ready),
+            arrival,
+            admitted: arrival,
+            prompt_tokens: order.prompt_tokens,
+            status: None,
+            events: Vec::new(),
+            complete: false,
+            cut: false,
+        };
+        self.track(log, &head.headers, fault.as_ref());
         match &fault {
             Some(Fault::Hang) => return pending().await,
-            Some(Fault::CloseBeforeResponse) => return Err(Closed),
+            Some(Fault::CloseBeforeResponse) => {
+                self.wire.refuse();
+                return Err(Closed);
+            }
             Some(Fault::Status { code, body }) => {
                 in_flight.finish(Finish::Error);
                 return Ok(self.refuse(dialect, arrival, *code, body.as_deref()));
@@ -363,31 +383,14 @@ impl Connection {
     }
 
     /// Has the bytes of this response counted, if needed.
-    fn track(
-        &self,
-        route: &'static Route,
-        arrival: Nanos,
-        number: u64,
-        headers: &http::HeaderMap,
-        fault: Option<&Fault>,
-    ) {
+    fn track(&self, log: RequestLog, headers: &http::HeaderMap, fault: Option<&Fault>) {
         let drip = match fault {
             Some(Fault::DripBytes { pause }) => Some(*pause),
             _ => None,
         };
         let log = self.service.log.as_ref().map(|sink| {
             let id = headers.get("x-request-id").and_then(|value| value.to_str().ok());
-            let log = RequestLog {
-                request_id: id.map(str::to_owned),
-                number,
-                path: route.path,
-                arrival,
-                admitted: arrival,
-                status: None,
-                events: Vec::new(),
-                complete: false,
-            };
-            (log, sink.clone())
+            (RequestLog { request_id: id.map(str::to_owned), ..log }, sink.clone())
         });
         if log.is_some() || fault.is_some() {
             self.wire.begin(Tracked::new(log, drip));
@@ -423,7 +426,15 @@ impl Connection {
         };
         self.wire.head(code, Framing::Plain);
         let (due, bytes) = (arrival, body.len());
-        self.wire.hand(Handed { due, tokens: 0, bytes, last: true, cut: None });
+        self.wire.hand(Handed {
+            kind: EventKind::Whole,
+            choice: 0,
+            due,
+            tokens: 0,
+            bytes,
+            last: true,
+            cut: None,
+        });
         response(status, JSON, Answer::whole(body))
     }
 
@@ -456,7 +467,8 @@ impl Connection {
             work.finish(in_flight);
         }
         self.wire.head(200, Framing::Plain);
-        self.wire.hand(Handed { due, tokens, bytes: length, last: true, cut });
+        let kind = EventKind::Whole;
+        self.wire.hand(Handed { kind, choice: 0, due, tokens, bytes: length, last: true, cut });
         if closes {
             self.wire.close_after_this();
         }

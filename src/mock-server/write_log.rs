@@ -1,20 +1,24 @@
 //! When each event of each response was sent: the ground truth for a client.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use base::input::lines::{LineFault, Lines};
 use base::lock::Lock;
 use base::units::{Clock, Nanos};
 
+use super::MockServerError;
+
 /// A request as the server observed it. Instants are those of [`Clock::now`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestLog {
     /// The `X-Request-ID` header.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +26,14 @@ pub struct RequestLog {
     /// Number of the inference request, from 1 in order of arrival.
     pub number: u64,
     /// The path of the request, with the variable parts in braces.
-    pub path: &'static str,
+    pub path: Cow<'static, str>,
+    /// The instant when the server accepted the connection; only in its first request.
+    #[serde(rename = "connected_ns", skip_serializing_if = "Option::is_none")]
+    pub connected: Option<Nanos>,
+    /// The earliest instant when the client could send the request: the end of the TLS handshake, or
+    /// without TLS the same as [`Self::connected`]; only in the connection's first request.
+    #[serde(rename = "ready_ns", skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Nanos>,
     /// The instant just after the read that completed the request's head.
     #[serde(rename = "arrival_ns")]
     pub arrival: Nanos,
@@ -30,6 +41,8 @@ pub struct RequestLog {
     /// unless it had to wait.
     #[serde(rename = "admitted_ns")]
     pub admitted: Nanos,
+    /// Number of tokens of the prompts.
+    pub prompt_tokens: u64,
     /// The status of the response, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
@@ -37,11 +50,19 @@ pub struct RequestLog {
     pub events: Vec<EventLog>,
     /// Whether the last byte was handed to the kernel.
     pub complete: bool,
+    /// Whether the script had the server close the connection before that; not if the client left.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cut: bool,
 }
 
 /// An event of a stream, or the whole body of a response that is not streamed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventLog {
+    /// What the event is.
+    pub kind: EventKind,
+    /// The index of the choice that it belongs to; 0 if it belongs to all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub choice: u64,
     /// The due time by the script.
     #[serde(rename = "due_ns")]
     pub due: Nanos,
@@ -57,6 +78,62 @@ pub struct EventLog {
     pub tokens: u64,
     /// Length in bytes without the transfer encoding.
     pub bytes: u64,
+}
+
+/// What an event of a response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// The role, or another opening event without content.
+    Open,
+    /// Content with an empty text.
+    Empty,
+    /// Tokens of reasoning.
+    Reasoning,
+    /// Tokens of the output.
+    Content,
+    /// Tokens of the arguments of a tool call, or its beginning.
+    ToolCall,
+    /// An error in a stream.
+    Error,
+    /// Usage, or another closing event before the end.
+    Usage,
+    /// The end marker, such as `[DONE]`, and what follows it.
+    End,
+    /// The whole body of a response that is not streamed.
+    Whole,
+}
+
+/// Maximum length of a line: that of a request with the maximum number of tokens.
+const MAX_LINE_BYTES: u64 = 256 << 20;
+
+/// Reads a write log of JSON lines.
+///
+/// # Errors
+///
+/// Fails if a line cannot be read or is not valid, with its number.
+pub fn read_write_log(log: impl BufRead) -> Result<Vec<RequestLog>, MockServerError> {
+    let mut lines = Lines::new(log, MAX_LINE_BYTES);
+    let mut requests = Vec::new();
+    let mut last = 0;
+    let failure = |line, why| MockServerError::ReadWriteLog { line, why };
+    loop {
+        let line = match lines.next() {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(requests),
+            Err(LineFault::Read(why)) => return Err(failure(last + 1, why.to_string())),
+            Err(LineFault::TooLong { number, why }) => {
+                return Err(failure(number, format!("it is {why}")));
+            }
+        };
+        last = line.number;
+        let request = serde_json::from_slice(line.bytes);
+        requests.push(request.map_err(|why| failure(last, why.to_string()))?);
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The destination of finished requests.
@@ -192,10 +269,14 @@ fn write_lines(mut file: BufWriter<File>, requests: &Receiver<RequestLog>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn request(number: u64, events: usize) -> RequestLog {
         let event = EventLog {
+            kind: EventKind::Content,
+            choice: 0,
             due: Nanos(5),
             write_start: Some(Nanos(6)),
             written: Some(Nanos(7)),
@@ -205,12 +286,16 @@ mod tests {
         RequestLog {
             request_id: Some(format!("id-{number}")),
             number,
-            path: "/v1/completions",
+            path: "/v1/completions".into(),
+            connected: None,
+            ready: None,
             arrival: Nanos(1),
             admitted: Nanos(2),
+            prompt_tokens: 3,
             status: Some(200),
             events: vec![event; events],
             complete: true,
+            cut: false,
         }
     }
 
@@ -231,20 +316,107 @@ mod tests {
         let path = directory.path().join("writes.jsonl");
         let log = WriteLog::new(0, Some(&path)).unwrap();
         log.add(request(1, 1), false);
-        log.add(RequestLog { request_id: None, status: None, ..request(2, 0) }, false);
+        let opened =
+            RequestLog { connected: Some(Nanos(0)), ready: Some(Nanos(1)), ..request(2, 0) };
+        let cut = RequestLog { complete: false, cut: true, ..opened };
+        log.add(RequestLog { request_id: None, status: None, ..cut }, false);
         log.close();
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
             concat!(
                 r#"{"request_id":"id-1","number":1,"path":"/v1/completions","arrival_ns":1,"#,
-                r#""admitted_ns":2,"status":200,"events":[{"due_ns":5,"write_start_ns":6,"written_ns":7,"#,
+                r#""admitted_ns":2,"prompt_tokens":3,"status":200,"events":[{"kind":"content","due_ns":5,"#,
+                r#""write_start_ns":6,"written_ns":7,"#,
                 r#""tokens":1,"bytes":9}],"complete":true}"#,
                 "\n",
-                r#"{"number":2,"path":"/v1/completions","arrival_ns":1,"admitted_ns":2,"#,
-                r#""events":[],"complete":true}"#,
+                r#"{"number":2,"path":"/v1/completions","connected_ns":0,"ready_ns":1,"arrival_ns":1,"#,
+                r#""admitted_ns":2,"prompt_tokens":3,"events":[],"complete":false,"cut":true}"#,
                 "\n"
             )
         );
         assert_eq!((log.requests().len(), log.dropped()), (0, 0));
+    }
+
+    #[test]
+    fn a_line_that_is_not_valid_is_named() {
+        let error = |text: &str| read_write_log(text.as_bytes()).unwrap_err().to_string();
+        let valid = serde_json::to_string(&request(1, 1)).unwrap();
+        assert_eq!(read_write_log(format!("\n{valid}\n").as_bytes()).unwrap(), [request(1, 1)]);
+        for (text, line, why) in [
+            (format!("{valid}\n\n[]\n"), 3, "invalid length 0"),
+            (format!("{valid}\n{}", &valid[..20]), 2, "EOF while parsing"),
+            (valid.replace("content", "contents"), 1, "unknown variant `contents`"),
+            (valid.replace("number", "count"), 1, "missing field `number`"),
+        ] {
+            let error = error(&text);
+            assert!(error.starts_with(&format!("cannot read line {line} of the write log: ")));
+            assert!(error.contains(why), "{error}");
+        }
+        let invalid = read_write_log(&b"{\"number\":1,\"path\":\"\xff\"}"[..]);
+        assert!(matches!(invalid, Err(MockServerError::ReadWriteLog { line: 1, .. })));
+    }
+
+    fn kind() -> impl Strategy<Value = EventKind> {
+        prop::sample::select(vec![
+            EventKind::Open,
+            EventKind::Empty,
+            EventKind::Reasoning,
+            EventKind::Content,
+            EventKind::ToolCall,
+            EventKind::Error,
+            EventKind::Usage,
+            EventKind::End,
+            EventKind::Whole,
+        ])
+    }
+
+    fn event() -> impl Strategy<Value = EventLog> {
+        let times = any::<(u64, Option<u64>, Option<u64>)>();
+        (kind(), times, any::<[u64; 3]>()).prop_map(|(kind, times, [choice, tokens, bytes])| {
+            let (due, write_start, written) = times;
+            let [write_start, written] = [write_start, written].map(|at| at.map(Nanos));
+            EventLog { kind, choice, due: Nanos(due), write_start, written, tokens, bytes }
+        })
+    }
+
+    fn any_request() -> impl Strategy<Value = RequestLog> {
+        let texts = (any::<Option<String>>(), any::<String>());
+        let times = any::<([u64; 2], [Option<u64>; 2])>();
+        let rest = any::<([u64; 2], Option<u16>, [bool; 2])>();
+        let events = prop::collection::vec(event(), 0..5);
+        (texts, times, rest, events).prop_map(|(texts, times, rest, events)| {
+            let (request_id, path) = texts;
+            let ([arrival, admitted], [connected, ready]) = times;
+            let ([number, prompt_tokens], status, [complete, cut]) = rest;
+            RequestLog {
+                request_id,
+                number,
+                path: path.into(),
+                connected: connected.map(Nanos),
+                ready: ready.map(Nanos),
+                arrival: Nanos(arrival),
+                admitted: Nanos(admitted),
+                prompt_tokens,
+                status,
+                events,
+                complete,
+                cut,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_log_is_read_as_it_was_written(log in prop::collection::vec(any_request(), 0..4)) {
+            let lines = log.iter().map(|request| serde_json::to_string(request).unwrap() + "\n");
+            let text: String = lines.collect();
+            prop_assert_eq!(read_write_log(text.as_bytes()).unwrap(), log);
+        }
+
+        #[test]
+        fn no_log_panics(bytes: Vec<u8>, text in r#"(\{"(number|path|events|arrival_ns)":[\[\]{}",a-z0-9-]{0,12}\}?\n?){0,3}"#) {
+            let _ = read_write_log(&bytes[..]);
+            let _ = read_write_log(text.as_bytes());
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The mock server as clients see it: through reqwest to test the protocol, through a plain socket
 //! to test the bytes.
 
+mod logs;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -512,7 +514,7 @@ fn no_event_leaves_before_its_time() {
 
     let log = log(&server);
     assert_eq!(log.request_id.as_deref(), Some("paced"));
-    assert_eq!((log.path, log.status, log.complete), (CHAT, Some(200), true));
+    assert_eq!((&*log.path, log.status, log.complete), (CHAT, Some(200), true));
     assert_eq!(log.admitted, log.arrival);
     assert!(before <= log.arrival);
     // The role is sent with the first token, [DONE] with the last.

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
-use measure::metrics::accuracy::{ErrorDistribution, Errors, METRICS};
 use measure::metrics::health::{Limits, SelfCheck};
 use results::console::{Style, Table, numbers};
 
+use super::accuracy::{ErrorDistribution, Errors, METRICS};
 use super::cores::Cores;
 
 /// A level of load to try.

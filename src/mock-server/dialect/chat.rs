@@ -70,6 +70,10 @@ impl Dialect for Chat {
         openai::closings(reply)
     }
 
+    fn end_marker(&self, reply: &Reply) -> u64 {
+        openai::end_marker(reply)
+    }
+
     fn close(&self, reply: &Reply, at: u64, out: &mut String) {
         openai::close(reply, at, out);
     }

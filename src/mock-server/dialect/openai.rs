@@ -136,6 +136,11 @@ pub(super) fn closings(reply: &Reply) -> u64 {
     1 + u64::from(reply.usage.is_some()) + u64::from(has_report)
 }
 
+/// Returns the index of `[DONE]` among the closing events.
+pub(super) fn end_marker(reply: &Reply) -> u64 {
+    u64::from(reply.usage.is_some())
+}
+
 pub(super) fn close(reply: &Reply, at: u64, out: &mut String) {
     match reply.usage {
         Some(prompt_tokens) if at == 0 => {
@@ -147,7 +152,7 @@ pub(super) fn close(reply: &Reply, at: u64, out: &mut String) {
             }
             out.push('}');
         }
-        _ if at == u64::from(reply.usage.is_some()) => out.push_str("data: [DONE]"),
+        _ if at == end_marker(reply) => out.push_str("data: [DONE]"),
         _ => out.push_str(&reply.report.and_then(|report| report.after_end()).unwrap_or_default()),
     }
 }

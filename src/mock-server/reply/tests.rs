@@ -5,6 +5,7 @@ use client::record::{ResponseBody, SseEvent};
 
 use super::*;
 use crate::dialect;
+use crate::timing::{Timing, TimingForm};
 
 /// A chat response of three tokens, whose chunks are due at 110, 120 and 130.
 pub(super) fn reply(fault: Option<Fault>) -> Reply {
@@ -58,6 +59,9 @@ fn events_of_a_chat() {
     let all: Vec<_> = events(reply(None)).collect();
     let outline: Vec<_> = all.iter().map(|event| (event.due.0, event.tokens)).collect();
     assert_eq!(outline, [(110, 0), (110, 1), (120, 1), (130, 1), (130, 0)]);
+    let kinds: Vec<_> = all.iter().map(|event| event.kind).collect();
+    let content = EventKind::Content;
+    assert_eq!(kinds, [EventKind::Open, content, content, content, EventKind::End]);
     assert_eq!(
         json(&all[0]),
         json!({
@@ -109,6 +113,34 @@ fn choices_take_turns_at_the_same_times() {
     );
     let usage = &json(&all[4])["usage"];
     assert_eq!(*usage, json!({"prompt_tokens": 5, "total_tokens": 9, "completion_tokens": 4}));
+}
+
+#[test]
+fn each_event_says_what_it_is() {
+    use EventKind::{Content, Empty, End, Error, Open, Reasoning, Usage};
+    let kinds = |reply| events(reply).map(|event| event.kind).collect::<Vec<_>>();
+    let chat = Reply { choices: 2, tokens: 2, reasoning: 1, usage: Some(5), ..reply(None) };
+    let choices: Vec<_> = events(chat).map(|event| (event.kind, event.choice)).collect();
+    let expected = [
+        (Open, 0),
+        (Open, 1),
+        (Reasoning, 0),
+        (Reasoning, 1),
+        (Content, 0),
+        (Content, 1),
+        (Usage, 0),
+        (End, 0),
+    ];
+    assert_eq!(choices, expected);
+    // What TensorRT-LLM reports follows the end marker.
+    let timing = Some(Timing::for_form(TimingForm::TensorrtLlm));
+    let script = Script { timing, ..Script::default() };
+    let report = Report::new(&script, 1, [Nanos(0), Nanos(10)], 1, 1);
+    let reported = Reply { report, tokens: 1, usage: Some(5), ..reply(None) };
+    assert_eq!(kinds(reported), [Open, Content, Usage, End, End]);
+    assert_eq!(kinds(Reply { tokens: 0, ..reply(None) }), [Open, Empty, End]);
+    let failed = reply(Some(Fault::ErrorEvent { after_events: 1 }));
+    assert_eq!(kinds(failed), [Open, Content, Error, End]);
 }
 
 #[test]

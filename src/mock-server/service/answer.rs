@@ -62,10 +62,10 @@ impl Stream {
             return Poll::Ready(None);
         };
         self.in_flight.sent(event.served_tokens(), event.choice == 0);
-        let Event { due, bytes, tokens, cut, .. } = event;
+        let Event { kind, choice, due, bytes, tokens, cut } = event;
         let last = self.next.is_none();
         let wire = &self.connection.wire;
-        wire.hand(Handed { due, tokens, bytes: bytes.len(), last, cut });
+        wire.hand(Handed { kind, choice, due, tokens, bytes: bytes.len(), last, cut });
         if last {
             self.in_flight.finish(self.events.finish());
             if self.events.closes_after() {

@@ -5,19 +5,18 @@
 //! interval, and 0 inside it.
 
 use std::collections::HashMap;
-use std::io::BufRead;
 
-use anyhow::Context;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use base::statistics::percentile;
 use base::units::Nanos;
 
-use super::metric::{MeasuredRecord, Value};
-use super::tag::{self, MetricTag};
+use measure::metrics::metric::{MeasuredRecord, Value};
+use measure::metrics::tag::{self, MetricTag};
+use mock_server::RequestLog;
 
 /// The metrics that are compared.
-pub const METRICS: [(MetricTag, &str); 5] = [
+pub(super) const METRICS: [(MetricTag, &str); 5] = [
     (tag::TIME_TO_FIRST_TOKEN, "TTFT"),
     (tag::TIME_TO_SECOND_TOKEN, "TTST"),
     (tag::INTER_TOKEN_LATENCY, "ITL"),
@@ -33,23 +32,23 @@ const ICL: usize = 4;
 
 /// The client's results for one request.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sample {
-    pub request_id: String,
-    pub start: Nanos,
-    pub due: Option<Nanos>,
-    pub failed: bool,
+pub(super) struct Sample {
+    pub(super) request_id: String,
+    pub(super) start: Nanos,
+    pub(super) due: Option<Nanos>,
+    pub(super) failed: bool,
     /// Values in nanoseconds, in the order of [`METRICS`].
-    pub values: [Vec<f64>; METRICS.len()],
-    pub output_tokens: Option<f64>,
+    pub(super) values: [Vec<f64>; METRICS.len()],
+    pub(super) output_tokens: Option<f64>,
     /// Delay between the arrival and the read of each event, in nanoseconds.
-    pub(crate) read_lags: Vec<u32>,
-    pub socket_reads: u64,
-    pub kernel_stamps: u64,
+    pub(super) read_lags: Vec<u32>,
+    pub(super) socket_reads: u64,
+    pub(super) kernel_stamps: u64,
 }
 
 impl Sample {
     /// Returns the results of a request.
-    pub fn from_record(measured: &MeasuredRecord) -> Self {
+    pub(super) fn from_record(measured: &MeasuredRecord) -> Self {
         let MeasuredRecord { record, observation, .. } = measured;
         let values = |tag| match observation.values.get(tag) {
             Some(Value::Scalar(value)) => vec![*value],
@@ -70,66 +69,37 @@ impl Sample {
     }
 }
 
-/// The server's log of one request: a line of its write log.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Served {
-    #[serde(default)]
-    request_id: String,
-    #[serde(rename = "arrival_ns")]
-    arrival: Nanos,
-    events: Vec<Written>,
+/// Returns the requests of a write log by their IDs.
+pub(super) fn by_id(log: Vec<RequestLog>) -> HashMap<String, RequestLog> {
+    log.into_iter().filter_map(|served| Some((served.request_id.clone()?, served))).collect()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-struct Written {
-    #[serde(rename = "write_start_ns", default)]
-    start: Option<Nanos>,
-    #[serde(rename = "written_ns", default)]
-    end: Option<Nanos>,
-    tokens: u64,
-}
-
-impl Served {
-    /// Parses a write log, and returns its lines by the ID of the request.
-    ///
-    /// # Errors
-    /// If a line cannot be read, or is not JSON of the log.
-    pub fn read(log: impl BufRead) -> anyhow::Result<HashMap<String, Self>> {
-        let parse = |line: std::io::Result<String>| {
-            let served: Self =
-                serde_json::from_str(&line?).context("the write log is not valid JSON")?;
-            Ok((served.request_id.clone(), served))
-        };
-        log.lines().map(parse).collect()
-    }
-
-    /// When the response was complete, by its last event.
-    fn end(&self) -> Nanos {
-        self.events.iter().rev().find_map(|event| event.end).unwrap_or(self.arrival)
-    }
+/// When the response was complete, by its last event.
+fn end(served: &RequestLog) -> Nanos {
+    served.events.iter().rev().find_map(|event| event.written).unwrap_or(served.arrival)
 }
 
 /// Absolute errors in nanoseconds, unordered.
 #[derive(Debug, Clone, Default)]
-pub struct Errors {
+pub(super) struct Errors {
     /// Errors by arrival time, in the order of [`METRICS`].
-    pub by_arrival: [Vec<f64>; METRICS.len()],
+    pub(super) by_arrival: [Vec<f64>; METRICS.len()],
     /// Errors as if the time of the read had been used.
-    pub by_read: [Vec<f64>; METRICS.len()],
+    pub(super) by_read: [Vec<f64>; METRICS.len()],
     /// From the due time to the hand-over to the transport.
-    pub slip: Vec<f64>,
+    pub(super) slip: Vec<f64>,
     /// From the due time to the request's arrival at the server.
-    pub slip_at_server: Vec<f64>,
+    pub(super) slip_at_server: Vec<f64>,
     /// Number of requests with a wrong output token count.
-    pub miscounted: u64,
+    pub(super) miscounted: u64,
     /// Number of failed requests.
-    pub failed: u64,
+    pub(super) failed: u64,
     /// Number of requests missing from the server's log.
-    pub unknown: u64,
+    pub(super) unknown: u64,
     /// Highest concurrency at the server, by its own log.
-    pub reached_concurrency: u64,
+    pub(super) reached_concurrency: u64,
     /// Fraction of reads with a kernel timestamp.
-    pub kernel_share: f64,
+    pub(super) kernel_share: f64,
 }
 
 /// The interval of a metric from one content event to another, divided by `divisor`.
@@ -155,7 +125,7 @@ fn spans(pieces: usize, tokens: u64) -> Vec<Span> {
 
 impl Errors {
     /// Compares each sample with the server's log of its request.
-    pub fn compare(samples: &[Sample], served: &HashMap<String, Served>) -> Self {
+    pub(super) fn compare(samples: &[Sample], served: &HashMap<String, RequestLog>) -> Self {
         let mut errors = Self { reached_concurrency: most_at_once(served), ..Self::default() };
         let (mut reads, mut stamps) = (0, 0);
         for sample in samples {
@@ -171,7 +141,7 @@ impl Errors {
         errors
     }
 
-    fn add(&mut self, sample: &Sample, served: &Served) {
+    fn add(&mut self, sample: &Sample, served: &RequestLog) {
         if let Some(due) = sample.due {
             self.slip.push(sample.start.since(due).0 as f64);
             self.slip_at_server.push(served.arrival.since(due).0 as f64);
@@ -183,7 +153,7 @@ impl Errors {
             .iter()
             .enumerate()
             .filter(|(_, event)| event.tokens > 0)
-            .map(|(at, event)| Some((at, event.start?.0 as f64, event.end?.0 as f64)))
+            .map(|(at, event)| Some((at, event.write_start?.0 as f64, event.written?.0 as f64)))
             .collect();
         let Some(content) = content else {
             self.unknown += 1;
@@ -212,9 +182,9 @@ fn distance(value: f64, (low, high): (f64, f64)) -> f64 {
     (low - value).max(value - high).max(0.0)
 }
 
-fn most_at_once(served: &HashMap<String, Served>) -> u64 {
+fn most_at_once(served: &HashMap<String, RequestLog>) -> u64 {
     let mut changes: Vec<(Nanos, i64)> =
-        served.values().flat_map(|one| [(one.arrival, 1), (one.end(), -1)]).collect();
+        served.values().flat_map(|one| [(one.arrival, 1), (end(one), -1)]).collect();
     changes.sort_unstable();
     let mut most = 0;
     let mut now = 0_i64;
@@ -227,18 +197,18 @@ fn most_at_once(served: &HashMap<String, Served>) -> u64 {
 
 /// Distribution of errors, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct ErrorDistribution {
+pub(super) struct ErrorDistribution {
     #[serde(rename = "p50_ms")]
-    pub p50: f64,
+    pub(super) p50: f64,
     #[serde(rename = "p99_ms")]
-    pub p99: f64,
+    pub(super) p99: f64,
     #[serde(rename = "max_ms")]
-    pub max: f64,
+    pub(super) max: f64,
 }
 
 impl ErrorDistribution {
     /// Returns the distribution of `errors` in nanoseconds; `None` if there are none.
-    pub fn from_errors(errors: &[f64]) -> Option<Self> {
+    pub(super) fn from_errors(errors: &[f64]) -> Option<Self> {
         let spread = percentile::distribution(|| errors.iter().copied())?;
         Some(Self { p50: spread.p50 / 1e6, p99: spread.p99 / 1e6, max: spread.max / 1e6 })
     }
@@ -246,15 +216,17 @@ impl ErrorDistribution {
 
 #[cfg(test)]
 mod tests {
+    use mock_server::read_write_log;
+
     use super::*;
 
     /// Role, three tokens in two events, `[DONE]`; written within 10 ns each.
     const LOG: &str = concat!(
-        r#"{"request_id":"a","number":1,"path":"/","arrival_ns":110,"admitted_ns":110,"events":["#,
-        r#"{"due_ns":0,"write_start_ns":990,"written_ns":1000,"tokens":0,"bytes":1},"#,
-        r#"{"due_ns":0,"write_start_ns":990,"written_ns":1000,"tokens":1,"bytes":1},"#,
-        r#"{"due_ns":0,"write_start_ns":2990,"written_ns":3000,"tokens":2,"bytes":1},"#,
-        r#"{"due_ns":0,"write_start_ns":2990,"written_ns":3000,"tokens":0,"bytes":1}],"complete":true}"#,
+        r#"{"request_id":"a","number":1,"path":"/","arrival_ns":110,"admitted_ns":110,"prompt_tokens":2,"events":["#,
+        r#"{"kind":"open","due_ns":0,"write_start_ns":990,"written_ns":1000,"tokens":0,"bytes":1},"#,
+        r#"{"kind":"content","due_ns":0,"write_start_ns":990,"written_ns":1000,"tokens":1,"bytes":1},"#,
+        r#"{"kind":"content","due_ns":0,"write_start_ns":2990,"written_ns":3000,"tokens":2,"bytes":1},"#,
+        r#"{"kind":"end","due_ns":0,"write_start_ns":2990,"written_ns":3000,"tokens":0,"bytes":1}],"complete":true}"#,
     );
 
     fn sample() -> Sample {
@@ -274,7 +246,7 @@ mod tests {
 
     #[test]
     fn errors_are_distances_from_the_servers_writes() {
-        let served = Served::read(LOG.as_bytes()).unwrap();
+        let served = by_id(read_write_log(LOG.as_bytes()).unwrap());
         let errors = Errors::compare(&[sample()], &served);
         // TTFT is true within 890 and 900; gaps within 1990 and 2010; latency within 2890 and 2900.
         let expected = [vec![5.0], vec![0.0], vec![0.0], vec![7.0], vec![0.0]];
@@ -289,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compared_is_counted() {
-        let served = Served::read(LOG.as_bytes()).unwrap();
+        let served = by_id(read_write_log(LOG.as_bytes()).unwrap());
         let miscounted = Sample { output_tokens: Some(4.0), ..sample() };
         let failed = Sample { failed: true, ..sample() };
         let unknown = Sample { request_id: "b".to_owned(), ..sample() };
