@@ -57,6 +57,15 @@ pub(super) struct MockServerArgs {
     /// Number of output tokens that are reasoning tokens
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     reasoning_tokens: u64,
+    /// Send the role at once, and not with the first token
+    #[arg(long)]
+    early_role: bool,
+    /// Send content with an empty text before the first token, at once like the role
+    #[arg(long)]
+    empty_first: bool,
+    /// Time from the last token to the usage and the end of a stream, such as 60ms
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
+    end_delay: Nanos,
     /// Leave usage out of responses
     #[arg(long)]
     no_usage: bool,
@@ -170,6 +179,9 @@ impl MockServerArgs {
             output_tokens: self.osl,
             tokens_per_chunk: self.tokens_per_chunk,
             reasoning_tokens: self.reasoning_tokens,
+            early_role: self.early_role,
+            empty_first: self.empty_first,
+            end_delay: self.end_delay,
             usage: !self.no_usage,
             embedding_dimensions: self.embedding_dimensions as usize,
             max_concurrent: self.max_concurrent.map(|count| count as usize),

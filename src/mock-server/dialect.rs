@@ -130,6 +130,11 @@ pub(super) trait Dialect: Debug + Sync {
         false
     }
 
+    /// Returns whether [`Self::chunk`] can append content without a text.
+    fn can_be_empty(&self) -> bool {
+        self.can_continue()
+    }
+
     fn error_event(&self) -> String {
         format!("data: {}", self.error(SCRIPTED, "InternalServerError", None, 500))
     }

@@ -11,7 +11,7 @@ use base::units::Nanos;
 use super::activity::Finish;
 use super::dialect::{Dialect, SCRIPTED};
 use super::schedule::{Schedule, mix, unit};
-use super::script::{Corruption, Fault, Script};
+use super::script::{Corruption, Fault, Form, Script};
 use super::timing::Report;
 use super::vocabulary::Vocabulary;
 use super::write_log::EventKind;
@@ -63,6 +63,7 @@ pub(super) struct Reply {
     /// Number of these tokens that are reasoning.
     pub(super) reasoning: u64,
     pub(super) per_chunk: u64,
+    pub(super) form: Form,
     pub(super) finish: Finish,
     /// Number of prompt tokens, if usage is reported.
     pub(super) usage: Option<u64>,
@@ -214,8 +215,12 @@ pub(super) struct Events {
     reply: Reply,
     schedule: Schedule,
     due: Nanos,
+    /// Due time of the events before the first token.
+    opening_due: Nanos,
     next: Next,
     openings: u64,
+    /// Number of events without a text between those and the first token.
+    empties: u64,
     closings: u64,
     /// The closing event that is the end marker.
     end_marker: u64,
@@ -229,11 +234,19 @@ pub(super) struct Events {
 /// The next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    Open { at: u64 },
-    Chunk { first: u64, choice: u64 },
+    /// An event before the first token: an opening one, then one without a text.
+    Open {
+        at: u64,
+    },
+    Chunk {
+        first: u64,
+        choice: u64,
+    },
     Late,
     Error,
-    Close { at: u64 },
+    Close {
+        at: u64,
+    },
     Nothing,
 }
 
@@ -243,13 +256,19 @@ impl Events {
         reply.prelude = dialect.prelude(&reply);
         let (openings, closings) = (dialect.openings(&reply), dialect.closings(&reply));
         let end_marker = dialect.end_marker(&reply);
+        let has_empty = reply.form.empty_first && dialect.can_be_empty();
+        let empties = if has_empty { reply.choices } else { 0 };
         let due = schedule.next_due();
+        let is_early = reply.form.early_role || has_empty;
+        let opening_due = if is_early { schedule.at_once() } else { due };
         let mut events = Self {
             reply,
             schedule,
             due,
+            opening_due,
             next: Next::Nothing,
             openings,
+            empties,
             closings,
             end_marker,
             content_sent: 0,
@@ -277,7 +296,11 @@ impl Events {
     }
 
     fn opening(&self, at: u64) -> Next {
-        if at < self.openings { Next::Open { at } } else { Next::Chunk { first: 0, choice: 0 } }
+        if at < self.openings + self.empties {
+            Next::Open { at }
+        } else {
+            Next::Chunk { first: 0, choice: 0 }
+        }
     }
 
     fn closing(&self, at: u64) -> Next {
@@ -296,8 +319,17 @@ impl Events {
     fn open(&mut self, at: u64) -> Event {
         self.next = self.opening(at + 1);
         let mut data = self.data();
-        self.reply.dialect.open(&self.reply, at, &mut data);
-        self.event(EventKind::Open, data, 0, at % self.reply.choices)
+        let event = if let Some(choice) = at.checked_sub(self.openings) {
+            let first = self.reply.tokens;
+            let nothing =
+                Chunk { choice, first, count: 0, at: 0, is_reasoning: false, is_last: false };
+            self.reply.dialect.chunk(&self.reply, &nothing, &mut data);
+            self.event(EventKind::Empty, data, 0, choice)
+        } else {
+            self.reply.dialect.open(&self.reply, at, &mut data);
+            self.event(EventKind::Open, data, 0, at % self.reply.choices)
+        };
+        Event { due: self.opening_due, ..event }
     }
 
     fn chunk(&mut self, first: u64, choice: u64) -> Event {
@@ -363,7 +395,8 @@ impl Events {
         let mut data = self.data();
         self.reply.dialect.close(&self.reply, at, &mut data);
         let kind = if at < self.end_marker { EventKind::Usage } else { EventKind::End };
-        self.event(kind, data, 0, 0)
+        let due = self.schedule.after_silence(self.due + self.reply.form.end_delay);
+        Event { due, ..self.event(kind, data, 0, 0) }
     }
 
     fn data(&self) -> String {

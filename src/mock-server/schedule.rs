@@ -63,6 +63,19 @@ impl Schedule {
         }
     }
 
+    /// Returns when what does not wait for a token is due.
+    pub(super) fn at_once(&self) -> Nanos {
+        self.after_silence(self.origin)
+    }
+
+    /// Returns when what is due at `due` can be sent.
+    pub(super) fn after_silence(&self, due: Nanos) -> Nanos {
+        match self.silence {
+            Some([from, until]) if (from..until).contains(&due) => until,
+            _ => due,
+        }
+    }
+
     /// Returns when the next step is due, which is never before the previous step.
     pub(super) fn next_due(&mut self) -> Nanos {
         if self.with_last > 0 {
@@ -82,14 +95,9 @@ impl Schedule {
         {
             due = due + duration;
         }
-        if let Some([from, until]) = self.silence
-            && (from..until).contains(&due)
-        {
-            due = until;
-        }
         self.step += 1;
-        self.last = due;
-        due
+        self.last = self.after_silence(due);
+        self.last
     }
 
     fn unordered_due(&self, step: u64) -> Nanos {
@@ -216,6 +224,13 @@ mod tests {
         let silence = Some([Nanos(1_310), Nanos(60)]);
         let script = Script { silence, ..script(500, 20, Jitter::None) };
         assert_eq!(dues(&script, None, 6), [1_500, 1_570, 1_570, 1_570, 1_580, 1_600]);
+        let at_once = |silence| {
+            let script = Script { silence: Some(silence), ..script.clone() };
+            Schedule::new(&script, [7, 1], [Nanos(200), Nanos(1_000), Nanos(500)], None).at_once().0
+        };
+        // Silent from 1310, and from 900 to 1020.
+        assert_eq!(at_once([Nanos(1_110), Nanos(60)]), 1_000);
+        assert_eq!(at_once([Nanos(700), Nanos(120)]), 1_020);
     }
 
     /// The request is admitted 800 ns after the first: times have grown by 0.8 × 10^-6 × the drift.

@@ -38,6 +38,14 @@ pub struct Script {
     /// Number of the generated tokens that are reasoning, sent before the rest, if the dialect
     /// supports it.
     pub reasoning_tokens: u64,
+    /// Whether the events before the first token, such as that with the role, are sent at once at the
+    /// request's admission, and not with the first token.
+    pub early_role: bool,
+    /// Whether a content event with an empty text precedes the first token of each choice, if the
+    /// dialect supports it. It is sent at admission, and so are the events before it.
+    pub empty_first: bool,
+    /// Time from the last token to what follows it in a stream, such as usage and `[DONE]`.
+    pub end_delay: Nanos,
     /// Whether usage is reported: in streams if requested, otherwise always.
     pub usage: bool,
     /// Number of dimensions of an embedding.
@@ -81,6 +89,9 @@ impl Default for Script {
             output_tokens: 64,
             tokens_per_chunk: 1,
             reasoning_tokens: 0,
+            early_role: false,
+            empty_first: false,
+            end_delay: Nanos::ZERO,
             usage: true,
             embedding_dimensions: 64,
             max_concurrent: None,
@@ -141,6 +152,12 @@ impl Script {
         Err(MockServerError::Script { problem })
     }
 
+    /// Returns what its responses look like.
+    pub(super) const fn form(&self) -> Form {
+        let Self { early_role, empty_first, end_delay, .. } = *self;
+        Form { early_role, empty_first, end_delay }
+    }
+
     /// Returns the fault of a request.
     pub(super) fn fault_for(&self, arrival: Arrival) -> Option<&Fault> {
         // Each rule draws for itself, so that a share is one of the requests that reach the rule.
@@ -162,6 +179,14 @@ impl Script {
         let crosstalk = Fault::Corrupt(Corruption::Crosstalk);
         self.faults.iter().any(|rule| rule.fault == crosstalk)
     }
+}
+
+/// What a response looks like besides its text: a part of the [`Script`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) early_role: bool,
+    pub(crate) empty_first: bool,
+    pub(crate) end_delay: Nanos,
 }
 
 /// The arrival of a request.

@@ -226,6 +226,7 @@ impl Service {
             tokens: order.tokens,
             reasoning,
             per_chunk: self.script.tokens_per_chunk,
+            form: self.script.form(),
             finish: order.finish,
             usage: order.tell_usage.then_some(order.prompt_tokens),
             cached,

@@ -21,6 +21,7 @@ pub(super) fn reply(fault: Option<Fault>) -> Reply {
         tokens: 3,
         reasoning: 0,
         per_chunk: 1,
+        form: Form::default(),
         finish: Finish::Length,
         usage: None,
         cached: None,
@@ -141,6 +142,55 @@ fn each_event_says_what_it_is() {
     assert_eq!(kinds(Reply { tokens: 0, ..reply(None) }), [Open, Empty, End]);
     let failed = reply(Some(Fault::ErrorEvent { after_events: 1 }));
     assert_eq!(kinds(failed), [Open, Content, Error, End]);
+}
+
+/// Returns the kinds and due times of the events of a reply of this form.
+fn timed(form: Form, reply: Reply) -> Vec<(EventKind, u64)> {
+    events(Reply { form, ..reply }).map(|event| (event.kind, event.due.0)).collect()
+}
+
+/// The request was admitted at 100.
+#[test]
+fn what_precedes_the_first_token_may_be_early() {
+    use EventKind::{Content, Empty, End, Open};
+    let early_role = Form { early_role: true, ..Form::default() };
+    let rest = [(Content, 110), (Content, 120), (Content, 130), (End, 130)];
+    let with = |first: &[(EventKind, u64)]| [first, &rest[..]].concat();
+    assert_eq!(timed(early_role, reply(None)), with(&[(Open, 100)]));
+    let empty_first = Form { empty_first: true, ..Form::default() };
+    assert_eq!(timed(empty_first, reply(None)), with(&[(Open, 100), (Empty, 100)]));
+    let completion = Reply { dialect: dialect("/v1/completions"), ..reply(None) };
+    assert_eq!(timed(empty_first, completion), with(&[(Empty, 100)]));
+    // Each choice has one; other dialects do not have any.
+    let two: Vec<_> = events(Reply { form: empty_first, choices: 2, ..reply(None) })
+        .filter(|event| event.kind == Empty)
+        .map(|event| (event.choice, event.tokens, json(&event)["choices"].clone()))
+        .collect();
+    let choice = |index| json!([{"index": index, "delta": {"content": ""}, "logprobs": null, "finish_reason": null}]);
+    assert_eq!(two, [(0, 0, choice(0)), (1, 0, choice(1))]);
+    let gemini =
+        Reply { dialect: dialect("/v1beta/models/m:streamGenerateContent"), ..reply(None) };
+    assert!(timed(empty_first, gemini).iter().all(|(kind, due)| *kind != Empty && *due > 100));
+}
+
+/// An empty event is not one of the content events that faults count.
+#[test]
+fn faults_do_not_count_empty_events() {
+    use EventKind::{Content, Empty, End, Error, Open};
+    let empty_first = Form { empty_first: true, ..Form::default() };
+    let error = reply(Some(Fault::ErrorEvent { after_events: 0 }));
+    let expected = [(Open, 100), (Empty, 100), (Error, 110), (End, 110)];
+    assert_eq!(timed(empty_first, error), expected);
+    let cut = reply(Some(Fault::CutStream { after_events: 1, mid_event: false }));
+    assert_eq!(timed(empty_first, cut), [(Open, 100), (Empty, 100), (Content, 110)]);
+}
+
+#[test]
+fn the_end_may_be_late() {
+    use EventKind::{Content, End, Open, Usage};
+    let form = Form { end_delay: Nanos(7), ..Form::default() };
+    let all = timed(form, Reply { tokens: 1, usage: Some(5), ..reply(None) });
+    assert_eq!(all, [(Open, 110), (Content, 110), (Usage, 117), (End, 117)]);
 }
 
 #[test]
