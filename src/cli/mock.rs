@@ -8,8 +8,8 @@ use clap::Args;
 
 use base::units::Nanos;
 use mock_server::{
-    Config, FaultRule, Jitter, MockServerError, PrefixCacheSize, Script, SpanExport, Timing,
-    TimingForm, parse_fraction,
+    Config, FaultRule, Jitter, MockServerError, PrefixCacheSize, ReasoningPlace, Script,
+    SpanExport, Timing, TimingForm, parse_fraction,
 };
 
 use super::value::{choice, duration, positive};
@@ -57,6 +57,13 @@ pub(super) struct MockServerArgs {
     /// Number of output tokens that are reasoning tokens
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     reasoning_tokens: u64,
+    /// Where chats have their reasoning; think is in the content, between <think> and </think>
+    #[arg(long, value_name = "PLACE", value_parser = choice::<ReasoningPlace>(),
+          default_value = "reasoning_content")]
+    reasoning_place: ReasoningPlace,
+    /// Respond to chats with a tool call, whose arguments have the tokens
+    #[arg(long)]
+    tool_calls: bool,
     /// Send the role at once, and not with the first token
     #[arg(long)]
     early_role: bool,
@@ -179,6 +186,8 @@ impl MockServerArgs {
             output_tokens: self.osl,
             tokens_per_chunk: self.tokens_per_chunk,
             reasoning_tokens: self.reasoning_tokens,
+            reasoning_place: self.reasoning_place,
+            tool_calls: self.tool_calls,
             early_role: self.early_role,
             empty_first: self.empty_first,
             end_delay: self.end_delay,

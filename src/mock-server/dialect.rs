@@ -83,6 +83,11 @@ pub(super) trait Dialect: Debug + Sync {
         false
     }
 
+    /// Returns whether the tokens after those of reasoning can be in a tool call.
+    fn can_call_tools(&self) -> bool {
+        false
+    }
+
     /// Returns whether a request gets a response at once while its work continues until
     /// [`Reply::ready`]. The client then [looks up](Self::look_up) the state of the job.
     fn is_job(&self) -> bool {
@@ -108,6 +113,9 @@ pub(super) trait Dialect: Debug + Sync {
 
     /// Appends the opening event with the index `_at`, from 0.
     fn open(&self, _reply: &Reply, _at: u64, _out: &mut String) {}
+
+    /// Appends the event that begins the tool call of a choice.
+    fn call(&self, _reply: &Reply, _choice: u64, _out: &mut String) {}
 
     /// Appends the event of a chunk.
     fn chunk(&self, _reply: &Reply, _chunk: &Chunk, _out: &mut String) {}

@@ -48,7 +48,7 @@ pub use base::units::Nanos;
 
 use self::connection::{Opened, Socket, Wire};
 pub use self::prefix_cache::PrefixCacheSize;
-pub use self::script::{FaultRule, Jitter, Script, parse_duration, parse_fraction};
+pub use self::script::{FaultRule, Jitter, ReasoningPlace, Script, parse_duration, parse_fraction};
 use self::service::{Connection, Service};
 use self::timing::SpanSender;
 pub use self::timing::{SpanExport, Timing, TimingForm};

@@ -129,6 +129,11 @@ impl Reply {
         if self.corruption() == Some(Corruption::Usage) { tokens / 2 } else { tokens }
     }
 
+    /// Returns whether the tokens after those of reasoning are in a tool call.
+    pub(super) fn calls_tool(&self) -> bool {
+        self.form.tool_calls && self.dialect.can_call_tools() && self.tokens > self.reasoning
+    }
+
     /// Returns whether all tokens are in one event.
     pub(super) fn is_burst(&self) -> bool {
         self.corruption() == Some(Corruption::Burst)
@@ -238,6 +243,10 @@ enum Next {
     Open {
         at: u64,
     },
+    /// The beginning of a tool call.
+    Call {
+        choice: u64,
+    },
     Chunk {
         first: u64,
         choice: u64,
@@ -296,10 +305,15 @@ impl Events {
     }
 
     fn opening(&self, at: u64) -> Next {
-        if at < self.openings + self.empties {
-            Next::Open { at }
+        if at < self.openings + self.empties { Next::Open { at } } else { self.tokens(0, 0) }
+    }
+
+    /// Returns the next event of a choice, whose token `first` is next.
+    fn tokens(&self, first: u64, choice: u64) -> Next {
+        if first == self.reply.reasoning && self.reply.calls_tool() {
+            Next::Call { choice }
         } else {
-            Next::Chunk { first: 0, choice: 0 }
+            Next::Chunk { first, choice }
         }
     }
 
@@ -332,6 +346,13 @@ impl Events {
         Event { due: self.opening_due, ..event }
     }
 
+    fn call(&mut self, choice: u64) -> Event {
+        self.next = Next::Chunk { first: self.reply.reasoning, choice };
+        let mut data = self.data();
+        self.reply.dialect.call(&self.reply, choice, &mut data);
+        self.event(EventKind::ToolCall, data, 0, choice)
+    }
+
     fn chunk(&mut self, first: u64, choice: u64) -> Event {
         let Reply { tokens, reasoning, per_chunk, choices, .. } = self.reply;
         let per_chunk = if self.reply.is_burst() { tokens.max(1) } else { per_chunk };
@@ -340,15 +361,15 @@ impl Events {
         let after = first + count;
         let is_last = after >= tokens;
         self.next = match (choice + 1 < choices, is_last) {
-            (true, _) => Next::Chunk { first, choice: choice + 1 },
-            (false, false) => Next::Chunk { first: after, choice: 0 },
+            (true, _) => self.tokens(first, choice + 1),
+            (false, false) => self.tokens(after, 0),
             (false, true) if self.has_late() => Next::Late,
             (false, true) => self.closing(0),
         };
         let at = self.content_sent;
         let event = self.content(Chunk { choice, first, count, at, is_reasoning, is_last });
         // The due time of the next step; what follows the last step is due with it.
-        if matches!(self.next, Next::Chunk { choice: 0, .. }) {
+        if matches!(self.next, Next::Chunk { choice: 0, .. } | Next::Call { choice: 0 }) {
             self.due = self.schedule.next_due();
         }
         event
@@ -377,6 +398,9 @@ impl Events {
         let kind = match is_reasoning {
             _ if count == 0 => EventKind::Empty,
             true => EventKind::Reasoning,
+            false if chunk.first < self.reply.tokens && self.reply.calls_tool() => {
+                EventKind::ToolCall
+            }
             false => EventKind::Content,
         };
         let event = self.event(kind, data, count, choice);
@@ -428,6 +452,7 @@ impl Iterator for Events {
         }
         let event = match self.next {
             Next::Open { at } => self.open(at),
+            Next::Call { choice } => self.call(choice),
             Next::Chunk { first, choice } => self.chunk(first, choice),
             Next::Late => self.late(),
             Next::Error => self.error(),

@@ -5,6 +5,7 @@ mod fault;
 
 use std::str::FromStr;
 
+use base::setting::named;
 use base::units::Nanos;
 
 use super::schedule::{mix, unit};
@@ -38,6 +39,11 @@ pub struct Script {
     /// Number of the generated tokens that are reasoning, sent before the rest, if the dialect
     /// supports it.
     pub reasoning_tokens: u64,
+    /// Where chats have their reasoning.
+    pub reasoning_place: ReasoningPlace,
+    /// Whether chats respond with a tool call: the tokens after those of reasoning are in its
+    /// arguments.
+    pub tool_calls: bool,
     /// Whether the events before the first token, such as that with the role, are sent at once at the
     /// request's admission, and not with the first token.
     pub early_role: bool,
@@ -89,6 +95,8 @@ impl Default for Script {
             output_tokens: 64,
             tokens_per_chunk: 1,
             reasoning_tokens: 0,
+            reasoning_place: ReasoningPlace::default(),
+            tool_calls: false,
             early_role: false,
             empty_first: false,
             end_delay: Nanos::ZERO,
@@ -154,8 +162,8 @@ impl Script {
 
     /// Returns what its responses look like.
     pub(super) const fn form(&self) -> Form {
-        let Self { early_role, empty_first, end_delay, .. } = *self;
-        Form { early_role, empty_first, end_delay }
+        let Self { reasoning_place, tool_calls, early_role, empty_first, end_delay, .. } = *self;
+        Form { reasoning_place, tool_calls, early_role, empty_first, end_delay }
     }
 
     /// Returns the fault of a request.
@@ -181,9 +189,31 @@ impl Script {
     }
 }
 
+/// Where a chat has its reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReasoningPlace {
+    /// In the member `reasoning_content`.
+    #[default]
+    ReasoningContent,
+    /// In the member `reasoning`.
+    Reasoning,
+    /// In the content, between `<think>` and `</think>`.
+    Think,
+}
+
+named! {
+    ReasoningPlace {
+        "reasoning_content" => ReasoningContent,
+        "reasoning" => Reasoning,
+        "think" => Think,
+    }
+}
+
 /// What a response looks like besides its text: a part of the [`Script`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Form {
+    pub(crate) reasoning_place: ReasoningPlace,
+    pub(crate) tool_calls: bool,
     pub(crate) early_role: bool,
     pub(crate) empty_first: bool,
     pub(crate) end_delay: Nanos,

@@ -100,9 +100,13 @@ pub(super) fn list(reply: &Reply, out: &mut String, name: &str, append: impl Fn(
     out.push('}');
 }
 
+fn finish_label(reply: &Reply) -> &'static str {
+    if reply.calls_tool() { "tool_calls" } else { reply.finish.label() }
+}
+
 /// Appends the end of a choice in a whole body.
 pub(super) fn finish_choice(reply: &Reply, out: &mut String) {
-    let _ = write!(out, r#","logprobs":null,"finish_reason":"{}""#, reply.finish.label());
+    let _ = write!(out, r#","logprobs":null,"finish_reason":"{}""#, finish_label(reply));
     if let Some(report) = &reply.report {
         out.push_str(&report.in_choice());
     }
@@ -119,7 +123,7 @@ pub(super) fn data(reply: &Reply, out: &mut String) {
 pub(super) fn finish_chunk(reply: &Reply, chunk: &Chunk, out: &mut String) {
     out.push_str(r#","logprobs":null,"finish_reason":"#);
     if chunk.is_last {
-        let _ = write!(out, "\"{}\"", reply.finish.label());
+        let _ = write!(out, "\"{}\"", finish_label(reply));
     } else {
         out.push_str("null");
     }

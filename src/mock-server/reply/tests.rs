@@ -1,10 +1,12 @@
 use serde_json::{Value, json};
 
+use base::setting::Named as _;
 use client::endpoint::{self, EndpointType, ParsedResponse};
 use client::record::{ResponseBody, SseEvent};
 
 use super::*;
 use crate::dialect;
+use crate::script::ReasoningPlace;
 use crate::timing::{Timing, TimingForm};
 
 /// A chat response of three tokens, whose chunks are due at 110, 120 and 130.
@@ -183,6 +185,138 @@ fn faults_do_not_count_empty_events() {
     assert_eq!(timed(empty_first, error), expected);
     let cut = reply(Some(Fault::CutStream { after_events: 1, mid_event: false }));
     assert_eq!(timed(empty_first, cut), [(Open, 100), (Empty, 100), (Content, 110)]);
+}
+
+/// The deltas of a chat's events until the end, and the message of the whole response, of five
+/// tokens, the first three of which are reasoning.
+fn chat_of(form: Form) -> (Vec<Value>, Value) {
+    let reply = || Reply { form, tokens: 5, reasoning: 3, per_chunk: 2, ..lettered(None) };
+    let all: Vec<_> = events(reply()).collect();
+    let told = &all[..all.len() - 1];
+    let deltas = told.iter().map(|event| json(event)["choices"][0]["delta"].clone()).collect();
+    let body: Value = serde_json::from_slice(&reply().whole()).unwrap();
+    (deltas, body["choices"][0].clone())
+}
+
+/// A reply whose tokens are " a b c d e".
+fn lettered(fault: Option<Fault>) -> Reply {
+    let vocabulary = Vocabulary::in_order(&["a", "b", "c", "d", "e", "f"]);
+    Reply {
+        material: Arc::new(ReplyContent { vocabulary, embedding: String::new() }),
+        ..reply(fault)
+    }
+}
+
+#[test]
+fn reasoning_is_where_the_script_says() {
+    let role = json!({"role": "assistant", "content": ""});
+    for place in [ReasoningPlace::ReasoningContent, ReasoningPlace::Reasoning] {
+        let name = place.name();
+        let (deltas, whole) = chat_of(Form { reasoning_place: place, ..Form::default() });
+        let expected =
+            [role.clone(), json!({name: " a b"}), json!({name: " c"}), json!({"content": " d e"})];
+        assert_eq!(deltas, expected);
+        let message =
+            json!({"role": "assistant", name: " a b c", "content": " d e", "refusal": null});
+        assert_eq!(whole["message"], message);
+    }
+    let reasoning_place = ReasoningPlace::Think;
+    let (deltas, whole) = chat_of(Form { reasoning_place, ..Form::default() });
+    let contents = ["<think> a b", " c</think>", " d e"].map(|text| json!({"content": text}));
+    assert_eq!(deltas, [&[role][..], &contents].concat());
+    let content = "<think> a b c</think> d e";
+    let message = json!({"role": "assistant", "content": content, "refusal": null});
+    assert_eq!(whole["message"], message);
+}
+
+#[test]
+fn a_tool_call_has_the_tokens_in_its_arguments() {
+    let form = Form { tool_calls: true, ..Form::default() };
+    let (deltas, whole) = chat_of(form);
+    let call = |arguments: &str| {
+        json!({"id": "call_000000000000000a", "type": "function",
+               "function": {"name": "answer", "arguments": arguments}})
+    };
+    let mut first = call("");
+    first["index"] = json!(0);
+    let arguments = json!([{"index": 0, "function": {"arguments": "{\"text\":\" d e\"}"}}]);
+    let expected = [
+        json!({"role": "assistant", "content": null}),
+        json!({"reasoning_content": " a b"}),
+        json!({"reasoning_content": " c"}),
+        json!({"tool_calls": [first]}),
+        json!({"tool_calls": arguments}),
+    ];
+    assert_eq!(deltas, expected);
+    let message = json!({"role": "assistant", "reasoning_content": " a b c", "content": null,
+                         "tool_calls": [call("{\"text\":\" d e\"}")], "refusal": null});
+    assert_eq!(whole["message"], message);
+    assert_eq!(whole["finish_reason"], "tool_calls");
+    let (_, whole) = chat_of(Form { reasoning_place: ReasoningPlace::Think, ..form });
+    assert_eq!(whole["message"]["content"], "<think> a b c</think>");
+}
+
+#[test]
+fn a_tool_call_begins_with_its_first_token() {
+    use EventKind::{Content, Empty, End, Open, ToolCall};
+    let form = Form { tool_calls: true, empty_first: true, ..Form::default() };
+    let two = Reply { form, choices: 2, tokens: 2, ..reply(None) };
+    let all: Vec<_> = events(two).collect();
+    let outline: Vec<_> =
+        all.iter().map(|event| (event.kind, event.choice, event.tokens, event.due.0)).collect();
+    let expected = [
+        (Open, 0, 0, 100),
+        (Open, 1, 0, 100),
+        (Empty, 0, 0, 100),
+        (Empty, 1, 0, 100),
+        (ToolCall, 0, 0, 110),
+        (ToolCall, 0, 1, 110),
+        (ToolCall, 1, 0, 110),
+        (ToolCall, 1, 1, 110),
+        (ToolCall, 0, 1, 120),
+        (ToolCall, 1, 1, 120),
+        (End, 0, 0, 120),
+    ];
+    assert_eq!(outline, expected);
+    let call = |event: &Event| json(event)["choices"][0]["delta"]["tool_calls"][0].clone();
+    assert_eq!(call(&all[4])["id"], "call_000000000000000a");
+    assert_eq!(call(&all[6])["id"], "call_000000000000000b");
+    assert_eq!(json(&all[8])["choices"][0]["finish_reason"], "tool_calls");
+    // A completion does not have any, nor do reasoning alone and what follows the end.
+    let completion = Reply { form, dialect: dialect("/v1/completions"), tokens: 1, ..reply(None) };
+    let kinds = |reply| events(reply).map(|event| event.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(completion), [Empty, Content, End]);
+    let form = Form { tool_calls: true, ..Form::default() };
+    let thought = Reply { form, tokens: 1, reasoning: 1, ..reply(None) };
+    assert_eq!(kinds(thought), [Open, EventKind::Reasoning, End]);
+    let late = Fault::Corrupt(Corruption::AfterEnd);
+    let late = Reply { form, tokens: 1, ..reply(Some(late)) };
+    assert_eq!(kinds(late), [Open, ToolCall, ToolCall, Content, End]);
+}
+
+/// Any text is valid JSON in the arguments, which are the same streamed and whole.
+#[test]
+fn arguments_are_json_whatever_the_text() {
+    for fault in [None, Some(Fault::Corrupt(Corruption::Blank))] {
+        let form = Form { tool_calls: true, ..Form::default() };
+        let prompt = "Repeat the following words exactly, and nothing else: a \"quoted\" \\ back";
+        let copying = || Wording::default().copying(prompt);
+        let reply =
+            || Reply { form, wording: copying(), tokens: 9, per_chunk: 2, ..reply(fault.clone()) };
+        let piece = |event: &Event| {
+            let delta = json(event)["choices"][0]["delta"].clone();
+            delta["tool_calls"][0]["function"]["arguments"].as_str().unwrap().to_owned()
+        };
+        let calls = events(reply()).filter(|event| event.kind == EventKind::ToolCall);
+        let streamed: String = calls.map(|event| piece(&event)).collect();
+        let body: Value = serde_json::from_slice(&reply().whole()).unwrap();
+        let call = &body["choices"][0]["message"]["tool_calls"][0]["function"];
+        assert_eq!(call["arguments"], streamed);
+        let arguments: Value = serde_json::from_str(&streamed).unwrap();
+        assert_eq!(arguments, json!({"text": reply().plain_text()}));
+        let is_copied = reply().plain_text().starts_with("a \"quoted\" \\ back");
+        assert_eq!(is_copied, fault.is_none());
+    }
 }
 
 #[test]
