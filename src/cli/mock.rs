@@ -9,7 +9,7 @@ use clap::Args;
 use base::units::Nanos;
 use mock_server::{
     Config, FaultRule, Jitter, MockServerError, PrefixCacheSize, ReasoningPlace, Script,
-    SpanExport, Timing, TimingForm, parse_fraction,
+    SpanExport, Timing, TimingForm, Tls, parse_fraction,
 };
 
 use super::value::{choice, duration, positive};
@@ -73,6 +73,23 @@ pub(super) struct MockServerArgs {
     /// Time from the last token to the usage and the end of a stream, such as 60ms
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
     end_delay: Nanos,
+    /// Minimum time between two writes of a stream, such as 40ms; what is due meanwhile is sent
+    /// together
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
+    write_interval: Nanos,
+    /// Time from a TCP connection until the server reads from it, such as 50ms
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
+    accept_delay: Nanos,
+    /// PEM file with the certificate of the server and its chain, to use TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with the key of --tls-cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Time from the beginning of a TLS handshake until the server responds to it, such as 50ms
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0",
+          requires = "tls_cert")]
+    tls_delay: Nanos,
     /// Leave usage out of responses
     #[arg(long)]
     no_usage: bool,
@@ -191,6 +208,9 @@ impl MockServerArgs {
             early_role: self.early_role,
             empty_first: self.empty_first,
             end_delay: self.end_delay,
+            write_interval: self.write_interval,
+            accept_delay: self.accept_delay,
+            tls_delay: self.tls_delay,
             usage: !self.no_usage,
             embedding_dimensions: self.embedding_dimensions as usize,
             max_concurrent: self.max_concurrent.map(|count| count as usize),
@@ -225,6 +245,7 @@ impl MockServerArgs {
             // A server may run for days, so it keeps no log in memory.
             write_log_capacity: 0,
             write_log_file: self.write_log,
+            tls: self.tls_cert.zip(self.tls_key).map(|(certificate, key)| Tls { certificate, key }),
             script,
         }
     }

@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::ReadBuf;
 
 use base::lock::Lock;
 use base::timer::{Timer, Wait};
 use base::units::{Clock, Nanos};
 
+use super::tls::Stream;
 use super::write_log::{EventKind, EventLog, RequestLog, WriteLog};
 
 /// State shared by the socket and the responses on it. Pipelined requests are served, but their
@@ -50,7 +50,9 @@ pub(super) enum Framing {
 #[derive(Debug)]
 pub(super) struct Tracked {
     log: Option<(RequestLog, Arc<WriteLog>)>,
-    drip: Option<Nanos>,
+    pace: Option<Pace>,
+    /// When the next bytes may be written, if they have a pace.
+    next_write: Nanos,
     framing: Framing,
     /// The state of the search for the blank line that ends the head.
     head_end: HeadEnd,
@@ -62,6 +64,15 @@ pub(super) struct Tracked {
     stamped: usize,
     cut_at: Option<u64>,
     ended: bool,
+}
+
+/// The pace of the writes of a response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Time from one write to the next.
+    pub(super) interval: Nanos,
+    /// Maximum number of bytes of a write.
+    pub(super) bytes: usize,
 }
 
 /// An event as it is handed over.
@@ -79,10 +90,11 @@ pub(super) struct Handed {
 }
 
 impl Tracked {
-    pub(super) fn new(log: Option<(RequestLog, Arc<WriteLog>)>, drip: Option<Nanos>) -> Self {
+    pub(super) fn new(log: Option<(RequestLog, Arc<WriteLog>)>, pace: Option<Pace>) -> Self {
         Self {
             log,
-            drip,
+            pace,
+            next_write: Nanos::ZERO,
             framing: Framing::Plain,
             head_end: HeadEnd::default(),
             written: 0,
@@ -139,6 +151,15 @@ impl Tracked {
                 buffer.len().min(body.saturating_add(rest.unwrap_or(usize::MAX)))
             }
             None => buffer.len(),
+        }
+    }
+
+    /// Returns how much of `buffer` may be written, and when if it must wait.
+    fn plan(&self, buffer: &[u8]) -> (usize, Option<Nanos>) {
+        let allowed = self.allowed(buffer);
+        match self.pace {
+            None => (allowed, None),
+            Some(Pace { bytes, .. }) => (allowed.min(bytes), Some(self.next_write)),
         }
     }
 
@@ -266,26 +287,34 @@ impl Wire {
         }
     }
 
-    /// Returns how much of `buffer` may be written now, and the pause after it.
-    fn plan(&self, buffer: &[u8]) -> (usize, Option<Nanos>) {
-        match &self.0.lock().answer {
-            None => (buffer.len(), None),
-            Some(answer) => {
-                let allowed = answer.allowed(buffer);
-                (if answer.drip.is_some() { allowed.min(1) } else { allowed }, answer.drip)
-            }
+    /// Lets this time pass between two writes of the response, unless it has a pace.
+    pub(super) fn space_writes(&self, interval: Nanos) {
+        if let Some(answer) = &mut self.0.lock().answer {
+            answer.pace.get_or_insert(Pace { interval, bytes: usize::MAX });
         }
     }
 
-    /// Records that `bytes` were written from `start` to `end`.
+    /// Returns how much of `buffer` may be written, and when if it must wait.
+    fn plan(&self, buffer: &[u8]) -> (usize, Option<Nanos>) {
+        match &self.0.lock().answer {
+            None => (buffer.len(), None),
+            Some(answer) => answer.plan(buffer),
+        }
+    }
+
+    /// Records that `bytes` were written from `start` to `end`, which are all that were `planned` or
+    /// the beginning of them.
     ///
     /// # Errors
     ///
     /// Fails if the connection must end here.
-    fn wrote(&self, bytes: &[u8], start: Nanos, end: Nanos) -> io::Result<()> {
+    fn wrote(&self, bytes: &[u8], planned: usize, start: Nanos, end: Nanos) -> io::Result<()> {
         let mut state = self.0.lock();
         let Some(answer) = &mut state.answer else { return Ok(()) };
         answer.wrote(bytes, start, end);
+        if let Some(pace) = answer.pace.filter(|_| bytes.len() == planned) {
+            answer.next_write = end + pace.interval;
+        }
         let cut = answer.is_cut();
         if answer.is_complete() {
             state.answer = None;
@@ -301,10 +330,9 @@ fn cut_error() -> io::Error {
 /// A client's connection.
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     wire: Arc<Wire>,
     pause: Wait,
-    next_write: Nanos,
     incoming: Box<[u8]>,
 }
 
@@ -312,14 +340,8 @@ pub(super) struct Socket {
 const READ_SIZE: usize = 16 * 1024;
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, wire: Arc<Wire>, timer: &Timer) -> Self {
-        Self {
-            stream,
-            wire,
-            pause: timer.wait(),
-            next_write: Nanos::ZERO,
-            incoming: vec![0; READ_SIZE].into_boxed_slice(),
-        }
+    pub(super) fn new(stream: Stream, wire: Arc<Wire>, timer: &Timer) -> Self {
+        Self { stream, wire, pause: timer.wait(), incoming: vec![0; READ_SIZE].into_boxed_slice() }
     }
 }
 
@@ -332,7 +354,7 @@ impl hyper::rt::Read for Socket {
         let this = self.get_mut();
         let size = READ_SIZE.min(into.remaining());
         let mut buffer = ReadBuf::new(&mut this.incoming[..size]);
-        ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer))?;
+        ready!(this.stream.poll_read(cx, &mut buffer))?;
         this.wire.0.lock().last_read = Clock::now();
         into.put_slice(buffer.filled());
         Poll::Ready(Ok(()))
@@ -346,27 +368,26 @@ impl hyper::rt::Write for Socket {
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let (allowed, pause) = this.wire.plan(buffer);
+        let (allowed, not_before) = this.wire.plan(buffer);
         if allowed == 0 && !buffer.is_empty() {
             return Poll::Ready(Err(cut_error()));
         }
-        if pause.is_some() {
-            ready!(this.pause.poll_until(this.next_write, cx));
+        if let Some(at) = not_before {
+            ready!(this.pause.poll_until(at, cx));
         }
         let start = Clock::now();
-        let written = ready!(Pin::new(&mut this.stream).poll_write(cx, &buffer[..allowed]))?;
+        let written = ready!(this.stream.poll_write(cx, &buffer[..allowed]))?;
         let end = Clock::now();
-        this.next_write = end + pause.unwrap_or_default();
-        this.wire.wrote(&buffer[..written], start, end)?;
+        this.wire.wrote(&buffer[..written], allowed, start, end)?;
         Poll::Ready(Ok(written))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        self.get_mut().stream.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        self.get_mut().stream.poll_shutdown(cx)
     }
 }
 
@@ -434,7 +455,8 @@ mod tests {
             for end in &ends {
                 // The offset of a write is used as its time.
                 let from_to = [start, *end].map(|at| Nanos(at as u64));
-                wire.wrote(&bytes.as_bytes()[start..*end], from_to[0], from_to[1]).unwrap();
+                let piece = &bytes.as_bytes()[start..*end];
+                wire.wrote(piece, piece.len(), from_to[0], from_to[1]).unwrap();
                 start = *end;
             }
             let logs = sink.requests();
@@ -462,6 +484,29 @@ mod tests {
         assert_eq!(answer.allowed(&bytes.as_bytes()[HEAD.len() + 2..]), 2 + 5);
         answer.wrote(&bytes.as_bytes()[HEAD.len() + 2..HEAD.len() + 9], Nanos(2), Nanos(2));
         assert!(answer.is_cut() && !answer.is_complete());
+    }
+
+    /// The first write is free; a part of one does not count, and a drip has its own pace.
+    #[test]
+    fn writes_are_as_far_apart_as_asked() {
+        let wire = Wire::new(Opened { connected: Nanos(0), ready: Nanos(0) });
+        let plan = || wire.plan(&[0; 9]);
+        let begin = |pace| {
+            wire.begin(Tracked::new(None, pace));
+            wire.space_writes(Nanos(40));
+            wire.head(200, Framing::Chunked);
+        };
+        assert_eq!(plan(), (9, None));
+        begin(None);
+        assert_eq!(plan(), (9, Some(Nanos(0))));
+        wire.wrote(&[0; 3], 9, Nanos(100), Nanos(101)).unwrap();
+        assert_eq!(plan(), (9, Some(Nanos(0))));
+        wire.wrote(&[0; 9], 9, Nanos(102), Nanos(103)).unwrap();
+        assert_eq!(plan(), (9, Some(Nanos(143))));
+        begin(Some(Pace { interval: Nanos(5), bytes: 1 }));
+        assert_eq!(plan(), (1, Some(Nanos(0))));
+        wire.wrote(&[0; 1], 1, Nanos(200), Nanos(201)).unwrap();
+        assert_eq!(plan(), (1, Some(Nanos(206))));
     }
 
     #[test]

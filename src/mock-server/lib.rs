@@ -10,7 +10,7 @@
 //! A test of a client starts one with [`MockServer::start`]; `examples/client_test.rs` shows how.
 //!
 //! Endpoints: those of `docs/endpoints.md`; `GET /v1/models`, `/health`, `/version` and
-//! `/metrics`. It supports HTTP/1 without TLS.
+//! `/metrics`. It supports HTTP/1, with or without TLS.
 
 #![warn(missing_docs)]
 
@@ -24,6 +24,7 @@ mod schedule;
 mod script;
 mod service;
 mod timing;
+mod tls;
 mod vocabulary;
 mod write_log;
 
@@ -52,6 +53,8 @@ pub use self::script::{FaultRule, Jitter, ReasoningPlace, Script, parse_duration
 use self::service::{Connection, Service};
 use self::timing::SpanSender;
 pub use self::timing::{SpanExport, Timing, TimingForm};
+use self::tls::Stream;
+pub use self::tls::Tls;
 use self::write_log::WriteLog;
 pub use self::write_log::{EventKind, EventLog, RequestLog, read_write_log};
 
@@ -69,6 +72,8 @@ pub struct Config {
     pub write_log_capacity: usize,
     /// A file to append the log to, one JSON object per request.
     pub write_log_file: Option<PathBuf>,
+    /// The certificate of a server with TLS; without one, it does not use TLS.
+    pub tls: Option<Tls>,
     /// Content and timing of responses.
     pub script: Script,
 }
@@ -80,6 +85,7 @@ impl Default for Config {
             threads: 1,
             write_log_capacity: 1 << 20,
             write_log_file: None,
+            tls: None,
             script: Script::default(),
         }
     }
@@ -113,6 +119,14 @@ pub enum MockServerError {
         path: PathBuf,
         /// The system's error.
         why: io::Error,
+    },
+    /// A certificate or a key cannot be used.
+    #[error("cannot use {} for TLS: {why}; use a certificate and its key in PEM files", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
     },
     /// A line of a write log is invalid.
     #[error(
@@ -188,6 +202,7 @@ impl MockServer {
     /// Starts the server on its own threads.
     pub fn start(config: Config) -> Result<Self, MockServerError> {
         config.script.check()?;
+        let tls = config.tls.map(|tls| tls.config()).transpose()?;
         // Decoded on first use, which must not delay the first request.
         vocabulary::load();
         let runtimes =
@@ -197,7 +212,7 @@ impl MockServer {
         let log = write_log(config.write_log_capacity, config.write_log_file)?;
         let spans = config.script.timing.and_then(|timing| timing.spans);
         let spans = spans.map(SpanSender::start).transpose()?.map(Arc::new);
-        let service = Arc::new(Service::new(config.script, log, spans));
+        let service = Arc::new(Service::new(config.script, tls, log, spans));
         let (stop, stopped) = watch::channel(false);
         let threads = spawn(runtimes, listener, &service, &stopped)?;
         Ok(Self { address, service, stop, threads: Lock::new(Some(threads)) })
@@ -209,10 +224,11 @@ impl MockServer {
         self.address
     }
 
-    /// Returns its base URL, such as `http://127.0.0.1:8000`.
+    /// Returns its base URL, such as `http://127.0.0.1:8000`, or with `https` if it uses TLS.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.service.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Returns the highest number of concurrent inference requests, including waiting ones.
@@ -378,11 +394,37 @@ async fn serve(service: Arc<Service>, mut connections: mpsc::Receiver<Accepted>)
 }
 
 async fn converse(stream: TcpStream, accepted: Nanos, service: Arc<Service>, timer: Timer) {
-    let wire = Arc::new(Wire::new(Opened { connected: accepted, ready: accepted }));
+    let (stream, ready) = match open(stream, accepted, &service, &timer).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            tracing::debug!("a connection to the mock server failed: {error}");
+            return;
+        }
+    };
+    let wire = Arc::new(Wire::new(Opened { connected: accepted, ready }));
     let socket = Socket::new(stream, wire.clone(), &timer);
     let connection = Connection { service, wire, timer };
     let answer = service_fn(move |request| connection.clone().answer(request));
     if let Err(error) = http1::Builder::new().serve_connection(socket, answer).await {
         tracing::debug!("a connection to the mock server ended: {error}");
     }
+}
+
+/// Waits until the script has the connection read, and performs the TLS handshake if there is one.
+/// Returns when the client could send its first request, too.
+async fn open(
+    stream: TcpStream,
+    accepted: Nanos,
+    service: &Service,
+    timer: &Timer,
+) -> io::Result<(Stream, Nanos)> {
+    let Script { accept_delay, tls_delay, .. } = service.script;
+    timer.until(accepted + accept_delay).await;
+    let Some(config) = &service.tls else { return Ok((Stream::Plain(stream), accepted)) };
+    if tls_delay > Nanos::ZERO {
+        stream.readable().await?;
+        timer.until(Clock::now() + tls_delay).await;
+    }
+    let stream = Stream::accept(stream, config).await?;
+    Ok((stream, Clock::now()))
 }

@@ -52,6 +52,13 @@ pub struct Script {
     pub empty_first: bool,
     /// Time from the last token to what follows it in a stream, such as usage and `[DONE]`.
     pub end_delay: Nanos,
+    /// Minimum time between two writes of a stream, as with Nagle's algorithm and delayed
+    /// acknowledgements: what is due meanwhile is sent together after it.
+    pub write_interval: Nanos,
+    /// Time from the beginning of a connection until the server reads from it.
+    pub accept_delay: Nanos,
+    /// Time from the beginning of a TLS handshake until the server responds to it.
+    pub tls_delay: Nanos,
     /// Whether usage is reported: in streams if requested, otherwise always.
     pub usage: bool,
     /// Number of dimensions of an embedding.
@@ -100,6 +107,9 @@ impl Default for Script {
             early_role: false,
             empty_first: false,
             end_delay: Nanos::ZERO,
+            write_interval: Nanos::ZERO,
+            accept_delay: Nanos::ZERO,
+            tls_delay: Nanos::ZERO,
             usage: true,
             embedding_dimensions: 64,
             max_concurrent: None,

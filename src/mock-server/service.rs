@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use memchr::memmem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::rustls::ServerConfig;
 
 use base::lock::Lock;
 use base::timer::Timer;
@@ -24,7 +25,7 @@ use self::answer::{Answer, announce, models_body, not_found, plain, response, to
 use self::latest::LatestPrompts;
 use self::rate_limit::RateLimit;
 use super::activity::{Activity, Finish, InFlight};
-use super::connection::{Framing, Handed, Opened, Tracked, Wire};
+use super::connection::{Framing, Handed, Opened, Pace, Tracked, Wire};
 use super::dialect::{Call, Dialect, LookupResult, Purpose, Route, SCRIPTED, json_string};
 use super::prefix_cache::PrefixCache;
 use super::reply::{Events, Reply, ReplyContent, Wording};
@@ -46,7 +47,8 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// State shared by all connections of a server.
 #[derive(Debug)]
 pub(super) struct Service {
-    script: Script,
+    pub(super) script: Script,
+    pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) activity: Arc<Activity>,
     pub(super) log: Option<Arc<WriteLog>>,
     pub(super) spans: Option<Arc<SpanSender>>,
@@ -99,12 +101,14 @@ struct Order {
 impl Service {
     pub(super) fn new(
         script: Script,
+        tls: Option<Arc<ServerConfig>>,
         log: Option<Arc<WriteLog>>,
         spans: Option<Arc<SpanSender>>,
     ) -> Self {
         let clock = Clock::start();
         let created = clock.wall_ns(Clock::now()) / 1_000_000_000;
         Self {
+            tls,
             activity: Arc::default(),
             log,
             spans,
@@ -386,14 +390,15 @@ impl Connection {
     /// Has the bytes of this response counted, if needed.
     fn track(&self, log: RequestLog, headers: &http::HeaderMap, fault: Option<&Fault>) {
         let drip = match fault {
-            Some(Fault::DripBytes { pause }) => Some(*pause),
+            Some(Fault::DripBytes { pause }) => Some(Pace { interval: *pause, bytes: 1 }),
             _ => None,
         };
+        let is_paced = self.service.script.write_interval > Nanos::ZERO;
         let log = self.service.log.as_ref().map(|sink| {
             let id = headers.get("x-request-id").and_then(|value| value.to_str().ok());
             (RequestLog { request_id: id.map(str::to_owned), ..log }, sink.clone())
         });
-        if log.is_some() || fault.is_some() {
+        if log.is_some() || fault.is_some() || is_paced {
             self.wire.begin(Tracked::new(log, drip));
         }
     }
@@ -491,6 +496,10 @@ impl Connection {
         }
         let framing = if version < Version::HTTP_11 { Framing::Plain } else { Framing::Chunked };
         self.wire.head(200, framing);
+        let interval = self.service.script.write_interval;
+        if interval > Nanos::ZERO {
+            self.wire.space_writes(interval);
+        }
         let closes = events.closes_after();
         let answer = Answer::stream(self.clone(), next, events, in_flight);
         announce(response(StatusCode::OK, EVENT_STREAM, answer), closes)

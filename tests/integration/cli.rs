@@ -1408,6 +1408,27 @@ fn other_commands() {
     assert_eq!((config.address.port(), config.script.itl), (0, Nanos(5_000_000)));
     assert_eq!(config.script.faults.len(), 1);
     assert_eq!(parse_in(&["mock-server", "--fault", "x"], &[]).unwrap_err().exit_code(), 2);
+    let flags = "mock-server --reasoning-place think --tool-calls --early-role --empty-first \
+                 --end-delay 1ms --write-interval 2ms --accept-delay 3ms --tls-cert a --tls-key b \
+                 --tls-delay 4ms";
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    let Ok(Command::MockServer(config)) = parse_in(&flags, &[]) else { panic!() };
+    let script = mock_server::Script {
+        reasoning_place: mock_server::ReasoningPlace::Think,
+        tool_calls: true,
+        early_role: true,
+        empty_first: true,
+        end_delay: Nanos(1_000_000),
+        write_interval: Nanos(2_000_000),
+        accept_delay: Nanos(3_000_000),
+        tls_delay: Nanos(4_000_000),
+        ..mock_server::Script::default()
+    };
+    assert_eq!(config.script, script);
+    assert_eq!(config.tls.map(|tls| (tls.certificate, tls.key)), Some(("a".into(), "b".into())));
+    // One of the two files is not enough.
+    let lone = parse_in(&["mock-server", "--tls-cert", "a"], &[]).unwrap_err();
+    assert_eq!(lone.exit_code(), 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The mock server as clients see it: through reqwest to test the protocol, through a plain socket
 //! to test the bytes.
 
+mod hazards;
 mod logs;
 
 use std::io::{ErrorKind, Read, Write};
