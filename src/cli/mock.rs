@@ -59,7 +59,7 @@ pub(super) struct MockServerArgs {
     reasoning_tokens: u64,
     /// Where chats have their reasoning; think is in the content, between <think> and </think>
     #[arg(long, value_name = "PLACE", value_parser = choice::<ReasoningPlace>(),
-          default_value = "reasoning_content")]
+          default_value = "reasoning-content")]
     reasoning_place: ReasoningPlace,
     /// Respond to chats with a tool call, whose arguments have the tokens
     #[arg(long)]

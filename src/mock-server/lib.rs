@@ -68,7 +68,7 @@ pub struct Config {
     /// Number of threads; 0 is treated as 1.
     pub threads: usize,
     /// Maximum number of events that the log keeps in memory, where each request counts as one
-    /// more (about 80 bytes each); 0 keeps none.
+    /// more (about 70 bytes each); 0 keeps none.
     pub write_log_capacity: usize,
     /// A file to append the log to, one JSON object per request.
     pub write_log_file: Option<PathBuf>,
