@@ -19,6 +19,7 @@ mod output;
 mod page;
 mod plot;
 mod profile;
+mod referee;
 mod rehearsal;
 mod report;
 mod selfcheck;
@@ -113,6 +114,7 @@ fn execute(
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
+        Command::Referee(asked) => referee::run(&asked, out),
         Command::Report(asked) => report::report(&asked, out),
         Command::Compare(asked) => compare::compare(&asked, out),
         Command::Ab(asked) => profile::ab(*asked, out),

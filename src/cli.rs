@@ -42,6 +42,7 @@ mod plugins;
 mod profile;
 mod prompt_args;
 mod rankings;
+mod referee;
 mod report;
 mod resolve;
 mod scenario;
@@ -91,6 +92,8 @@ use list::Listed;
 pub use list::{List, Show};
 pub use mock::Demo;
 pub use plot::Plot;
+pub(crate) use referee::HazardName;
+pub use referee::Referee;
 pub use report::Report;
 pub use selfcheck::SelfCheck;
 pub use synthesize::Synthesize;
@@ -107,6 +110,8 @@ pub enum Command {
     MockServer(Box<mock_server::Config>),
     /// Determine how much load this machine can measure accurately.
     SelfCheck(SelfCheck),
+    /// Compare what benchmark clients report with what the mock server sent.
+    Referee(Referee),
     /// Recompute a run's summaries from its records.
     Report(Report),
     /// Compare runs with another one.
@@ -188,6 +193,8 @@ enum Action {
     /// Determine how much load this machine can measure accurately
     #[command(name = "selfcheck")]
     SelfCheck(selfcheck::SelfCheckArgs),
+    /// Check whether a benchmark client reports the truth, against a mock server with hazards
+    Referee(Referee),
     /// Create, show, expand or check a configuration file for `aiperf profile --config`
     #[command(subcommand)]
     Config(config_file::ConfigAction),
@@ -504,6 +511,7 @@ fn parse_one(
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
+        Action::Referee(asked) => Command::Referee(asked),
         Action::Config(action) => action.performed(environment)?,
         Action::Report(flags) => Command::Report(flags.resolve(environment)?),
         Action::Compare(compare) => Command::Compare(compare),

@@ -5,9 +5,7 @@
 //! and their results are compared with that log.
 
 mod accuracy;
-mod cores;
 mod report;
-mod server;
 
 use std::fs::File;
 use std::io::{self, BufReader, Write};
@@ -24,6 +22,7 @@ use base::platform::replace::replace;
 use measure::metrics::health::{Limits, SelfCheck};
 use measure::metrics::metric::MeasuredRecord;
 use mock_server::read_write_log;
+use referee::{Cores, Server};
 use results::follow::{Follower, Followers};
 use results::terminal::terminal_style;
 
@@ -33,9 +32,7 @@ use super::profile;
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
 use accuracy::{Errors, Sample};
-use cores::Cores;
 use report::{Level, Report, Step};
-use server::Server;
 
 /// Duration of an open-loop run at one rate, in seconds.
 const RATE_SECONDS: f64 = 3.0;

@@ -55,6 +55,7 @@ use self::timing::SpanSender;
 pub use self::timing::{SpanExport, Timing, TimingForm};
 use self::tls::Stream;
 pub use self::tls::Tls;
+pub use self::vocabulary::WORDS;
 use self::write_log::WriteLog;
 pub use self::write_log::{EventKind, EventLog, RequestLog, read_write_log};
 

@@ -10,7 +10,7 @@ use super::schedule::mix;
 
 /// Words that, with a preceding space, are one token each of the o200k vocabulary, alone and after
 /// any other, and need no escape in JSON.
-const WORDS: &[&str] = &[
+pub const WORDS: &[&str] = &[
     "the",
     "time",
     "people",

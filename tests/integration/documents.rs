@@ -399,7 +399,7 @@ fn the_architecture_has_the_modules_in_their_order() {
     let crates = manifest.split_once("default-members = [").unwrap().1.split_once(']').unwrap().0;
     for name in crates.split(['"', ',']).filter_map(|member| member.strip_prefix("src/")) {
         let prefix = name.replace('-', "_");
-        if ["otlp", "mock-server", "dataset", "telemetry"].contains(&name) {
+        if ["otlp", "mock-server", "referee", "dataset", "telemetry"].contains(&name) {
             // These are a module each.
             modules.push(prefix);
         } else {

@@ -113,11 +113,10 @@ const UNLIMITED: [&str; 11] = [
 ];
 
 /// The files with such calls besides `src/base/input`, and why they may have them.
-const READERS: [(&str, &str); 20] = [
+const READERS: [(&str, &str); 21] = [
     ("results/api/routes.rs", "its own summary"),
     ("app/chat.rs", "a line of limited length that the user types"),
     ("app/rehearsal.rs", "what its own process writes, up to a limit"),
-    ("app/selfcheck/server.rs", "what its own process writes, up to a limit"),
     ("app/shards/files.rs", "its own small files"),
     ("results/artifacts/open.rs", "tables after their check, and lines of limited length"),
     ("results/artifacts/parquet/parts.rs", "its own files"),
@@ -129,6 +128,8 @@ const READERS: [(&str, &str); 20] = [
     ("dataset/rows.rs", "tables after their check"),
     ("client/endpoint/sse.rs", "a function of this name"),
     ("measure/gpu/local/amd.rs", "files of the kernel"),
+    ("referee/results.rs", "a text that was read up to a limit"),
+    ("referee/server.rs", "what its own process writes, up to a limit"),
     ("tokens/hub/download.rs", "a body up to a limit"),
     ("results/mlflow.rs", "its own file"),
     ("results/mlflow/client.rs", "a body up to a limit"),

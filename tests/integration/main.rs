@@ -86,6 +86,7 @@ mod prompts;
 mod provenance;
 mod readiness;
 mod recomputed;
+mod referee;
 mod replay;
 mod report_page;
 mod retrieval;

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use serde::{Serialize, Serializer};
 
 use measure::metrics::health::{Limits, SelfCheck};
+use referee::Cores;
 use results::console::{Style, Table, numbers};
 
 use super::accuracy::{ErrorDistribution, Errors, METRICS};
-use super::cores::Cores;
 
 /// A level of load to try.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

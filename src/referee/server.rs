@@ -1,5 +1,6 @@
 //! The mock server as a separate process.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,8 @@ use base::platform::{child, process};
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running mock server. Dropping it kills it.
-pub(super) struct Server {
+#[derive(Debug)]
+pub struct Server {
     process: Child,
     url: String,
 }
@@ -22,9 +24,12 @@ pub(super) struct Server {
 impl Server {
     /// Starts this program's `mock-server` with `flags` on this thread's cores, with its write
     /// log in `log`.
-    pub(super) fn start(flags: &[&str], log: &Path) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let process = Command::new(program)
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot be started, or ends before it listens.
+    pub fn start<S: AsRef<OsStr>>(flags: &[S], log: &Path) -> anyhow::Result<Self> {
+        let process = Command::new(process::own_program())
             .args(["mock-server", "--port", "0", "--write-log"])
             .arg(log)
             .args(flags)
@@ -43,12 +48,16 @@ impl Server {
     }
 
     /// The server's base URL.
-    pub(super) fn url(&self) -> &str {
+    pub fn url(&self) -> &str {
         &self.url
     }
 
     /// Stops the server, after which the write log is complete.
-    pub(super) fn stop(mut self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be stopped, or does not exit within five seconds.
+    pub fn stop(mut self) -> anyhow::Result<()> {
         process::terminate(&mut self.process).context("cannot stop the mock server")?;
         let ended = child::watch(&self.process)?.recv_timeout(STOP_TIMEOUT);
         anyhow::ensure!(ended != Err(RecvTimeoutError::Timeout), "the mock server does not exit");

@@ -6,16 +6,16 @@ use base::platform::cores;
 
 /// Core numbers; empty if unknown or if there is only one core.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Cores {
+pub struct Cores {
     /// The mock server's cores.
-    pub(super) server: Vec<usize>,
+    pub server: Vec<usize>,
     /// The client's cores: all others.
-    pub(super) client: Vec<usize>,
+    pub client: Vec<usize>,
 }
 
 impl Cores {
     /// Assigns the first core available to this thread to the server, the rest to the client.
-    pub(super) fn split() -> Self {
+    pub fn split() -> Self {
         let mut all = cores::allowed();
         if all.len() < 2 {
             return Self::default();

@@ -1,0 +1,218 @@
+//! Names what a client does differently: which other way to look at the same requests explains
+//! its figures.
+
+use super::client::{Counting, Countings, Definition, End, Failed, FirstToken, Start};
+use super::figure::{Figure, Key, Statistic, shown};
+use super::judge::{Comparison, Comparisons, TOLERANCE, Verdict};
+use super::truth::{Truth, View};
+
+/// The distributions whose deviations are looked at, in order.
+const TIMES: [Figure; 4] = [
+    Figure::TimeToFirstToken,
+    Figure::RequestLatency,
+    Figure::InterTokenLatency,
+    Figure::InterChunkLatency,
+];
+
+/// Returns a sentence for each deviation that `comparisons` show, the plainest explanation of each.
+pub(crate) fn names(
+    comparisons: &Comparisons,
+    truth: &Truth,
+    definition: &Definition,
+) -> Vec<String> {
+    let mut names = Vec::new();
+    names.extend(requests(comparisons, truth));
+    names.extend(load(comparisons));
+    names.extend(tokens(comparisons, truth, definition));
+    for figure in TIMES {
+        names.extend(times(figure, comparisons, truth, definition));
+    }
+    names.dedup();
+    names
+}
+
+fn differing(comparisons: &Comparisons, key: Key) -> Option<&Comparison> {
+    comparisons.get(&key).filter(|comparison| comparison.verdict == Verdict::Differs)
+}
+
+const fn single(figure: Figure) -> Key {
+    (figure, Statistic::Value)
+}
+
+/// What is wrong with the counts of requests.
+fn requests(comparisons: &Comparisons, truth: &Truth) -> Option<String> {
+    let found = |figure| differing(comparisons, single(figure)).map(|it| (it.reported, it.truth));
+    if let Some((reported, asked)) = found(Figure::RequestCount) {
+        let failed = truth.failed() as f64;
+        let text = if reported == asked + failed && failed > 0.0 {
+            format!("counts {failed:.0} failed requests as successful")
+        } else if reported < asked {
+            format!("{:.0} of {asked:.0} successful requests are missing", asked - reported)
+        } else {
+            format!("counts {reported:.0} successful requests, but there were {asked:.0}")
+        };
+        return Some(text);
+    }
+    let (reported, failed) = found(Figure::ErrorRequestCount)?;
+    Some(format!("counts {reported:.0} failed requests, but there were {failed:.0}"))
+}
+
+/// What is wrong with the load.
+fn load(comparisons: &Comparisons) -> Vec<String> {
+    let found = |key| differing(comparisons, key);
+    let sent = found(single(Figure::RequestsSent))
+        .map(|it| format!("sends {:.0} requests, but was asked for {:.0}", it.truth, it.reported));
+    let peak = found(single(Figure::Concurrency)).map(|it| {
+        format!(
+            "has at most {:.0} requests in flight, but was asked for {:.0}",
+            it.truth, it.reported
+        )
+    });
+    let mean = found((Figure::Concurrency, Statistic::Mean)).map(|it| {
+        format!(
+            "has {:.2} requests in flight on average instead of {:.0}: sends the next request late",
+            it.truth, it.reported
+        )
+    });
+    let rate = found(single(Figure::RequestRate)).map(|it| {
+        format!("sends {:.1} requests per second, but was asked for {:.1}", it.truth, it.reported)
+    });
+    let late = found((Figure::Lateness, Statistic::P99));
+    let late = late
+        .filter(|_| rate.is_none())
+        .map(|it| format!("sends requests late: by {} at p99", shown(Figure::Lateness, it.truth)));
+    [sent, peak.or(mean), rate, late].into_iter().flatten().collect()
+}
+
+/// What is wrong with the output tokens.
+fn tokens(comparisons: &Comparisons, truth: &Truth, definition: &Definition) -> Option<String> {
+    let key = single(Figure::OutputTokens);
+    let found = differing(comparisons, key)?;
+    let counting = |counting| View {
+        definition: Definition { output_tokens: Countings::One(counting), ..definition.clone() },
+        ..View::default()
+    };
+    let as_defined = View { definition: definition.clone(), ..View::default() };
+    let views = [
+        (counting(Counting::Events), "counts events as tokens"),
+        (counting(Counting::Content), "does not count reasoning and tool calls as output tokens"),
+        (View { first_choice: true, ..as_defined.clone() }, "counts the tokens of one choice only"),
+        (
+            View { takes_failures: true, ..as_defined },
+            "counts the tokens of failed requests as well",
+        ),
+    ];
+    let fits = |view: &View| {
+        let value = truth.figures(view).get(&key).copied();
+        value.is_some_and(|value| close(found.reported, value))
+    };
+    let named = views.iter().find(|(view, _)| fits(view)).map(|(_, text)| (*text).to_owned());
+    Some(named.unwrap_or_else(|| {
+        let [reported, truth] = [found.reported, found.truth].map(|it| shown(found.figure, it));
+        format!("counts {reported} output tokens, but the server sent {truth}")
+    }))
+}
+
+fn close(one: f64, other: f64) -> bool {
+    (one - other).abs() <= TOLERANCE * other.abs()
+}
+
+/// What is wrong with a distribution.
+fn times(
+    figure: Figure,
+    comparisons: &Comparisons,
+    truth: &Truth,
+    definition: &Definition,
+) -> Option<String> {
+    let of_figure: Vec<_> = Statistic::OF_DISTRIBUTION
+        .into_iter()
+        .filter_map(|statistic| comparisons.get(&(figure, statistic)))
+        .collect();
+    if of_figure.iter().all(|comparison| comparison.verdict != Verdict::Differs) {
+        return None;
+    }
+    let label = figure.label();
+    if let Some(text) = other_view(&of_figure, truth, definition) {
+        return Some(format!("{label} {text}"));
+    }
+    if let Some(text) = shift(&of_figure) {
+        return Some(format!("{label} {text}"));
+    }
+    let worst = of_figure
+        .iter()
+        .filter(|comparison| comparison.verdict == Verdict::Differs)
+        .max_by(|one, other| one.error.abs().total_cmp(&other.error.abs()))?;
+    let [reported, truth] = [worst.reported, worst.truth].map(|value| shown(figure, value));
+    Some(format!("{label} {} is {reported}, in truth {truth}", worst.statistic.label()))
+}
+
+/// Names the other way to look at the requests with which all statistics agree.
+fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition) -> Option<String> {
+    let fits = |view: &View| {
+        let figures = truth.figures(view);
+        of_figure.iter().all(|it| {
+            figures.get(&(it.figure, it.statistic)).is_some_and(|value| close(it.reported, *value))
+        })
+    };
+    let defined = |definition| View { definition, ..View::default() };
+    let mut views: Vec<(View, String)> = Vec::new();
+    let mut add = |view, text: &str| views.push((view, text.to_owned()));
+    for (first_token, text) in [
+        (FirstToken::Byte, "includes the first event of any kind, such as that with the role"),
+        (FirstToken::Choice, "takes an event without text as the first token"),
+        (FirstToken::Content, "takes reasoning or a tool call as the first token"),
+        (FirstToken::Text, "waits for content after the reasoning"),
+    ] {
+        add(defined(Definition { first_token, ..definition.clone() }), text);
+    }
+    for (end, text) in [
+        (End::Content, "ends with the last content"),
+        (End::Event, "ends with the last event, usage included"),
+        (End::Stream, "ends with the stream rather than with its content"),
+    ] {
+        add(defined(Definition { end, ..definition.clone() }), text);
+        add(defined(Definition { last_token: Some(end), ..definition.clone() }), text);
+    }
+    for (start, text) in [
+        (Start::Call, "includes making the connection"),
+        (Start::Send, "starts when the request is sent, after the connection is made"),
+    ] {
+        add(defined(Definition { start, ..definition.clone() }), text);
+    }
+    add(
+        defined(Definition { failed: Failed::Included, ..definition.clone() }),
+        "includes failed requests",
+    );
+    add(
+        defined(Definition { failed: Failed::LeftOut, ..definition.clone() }),
+        "leaves failed requests out",
+    );
+    let as_defined = defined(definition.clone());
+    add(
+        View { divides_by_events: true, ..as_defined.clone() },
+        "is per event rather than per token",
+    );
+    let one_choice = View { first_choice: true, ..as_defined.clone() };
+    add(one_choice, "is that of one choice only");
+    for slowest in 1..=(truth.sent() / 20).max(1) {
+        let view = View { without_slowest: slowest, ..as_defined.clone() };
+        let share = slowest as f64 / truth.sent() as f64 * 100.0;
+        views.push((view, format!("leaves out the slowest {share:.1}% of the requests")));
+    }
+    views.into_iter().find(|(view, _)| fits(view)).map(|(_, text)| text)
+}
+
+/// Names a difference that is the same in all statistics, at least three.
+fn shift(of_figure: &[&Comparison]) -> Option<String> {
+    let shifts: Vec<_> = of_figure.iter().map(|it| it.reported - it.truth).collect();
+    let [low, high] = [f64::min, f64::max].map(|pick| shifts.iter().copied().reduce(pick));
+    let (low, high) = (low?, high?);
+    let middle = low.midpoint(high);
+    let is_constant = high - low <= 0.3 * middle.abs();
+    let figure = of_figure.first()?.figure;
+    (shifts.len() >= 3 && is_constant).then(|| {
+        let by = shown(figure, middle.abs());
+        let way = if middle > 0.0 { "long" } else { "short" };
+        format!("is {by} too {way} in all statistics")
+    })
+}

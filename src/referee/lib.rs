@@ -1,0 +1,220 @@
+//! The referee: runs benchmark clients against a mock server, and compares what they report with
+//! the server's own log of its writes.
+//!
+//! A [`Hazard`] is what the server does and the load that is asked for. A [`Client`] is a description:
+//! how the program is called, where it reports which figure, and how it defines them. [`truth`] computes
+//! the figures of the log for these definitions, [`judge`] compares them with the reported ones, and
+//! [`deviation`] names what explains a difference. A [`reference`] client that does nothing but stamp
+//! what it reads tells how exact this machine is.
+
+#![warn(missing_docs)]
+
+mod client;
+mod cores;
+mod deviation;
+mod figure;
+mod hazard;
+mod judge;
+mod page;
+mod reference;
+mod report;
+mod results;
+mod run;
+mod server;
+mod tokenizer;
+mod truth;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use regex_automata::meta::Regex;
+
+use base::interrupt::Interrupt;
+use base::platform::cores::keep_to;
+use base::redact;
+
+pub use self::client::Client;
+use self::client::OpenArrivals;
+pub use self::cores::Cores;
+use self::figure::{Figure, Figures, Statistic};
+use self::hazard::Arrivals;
+pub use self::hazard::{ALL as HAZARDS, Hazard};
+use self::judge::Verdict;
+pub use self::report::Report;
+use self::report::{Cell, ClientInfo, Judged, Outcome};
+use self::run::{Failure, Finished};
+pub use self::server::Server;
+
+/// A client and how it is called here.
+#[derive(Debug, Clone)]
+pub struct Contestant {
+    /// Its description.
+    pub client: Client,
+    /// The command of the user instead of that of the description.
+    pub command: Option<Vec<String>>,
+    /// The arguments of `aiperf referee` that name it, for the command that repeats a cell.
+    pub named: Vec<String>,
+}
+
+impl Contestant {
+    /// A client that is called as its description says.
+    pub fn described(client: Client, named: &str) -> Self {
+        let named = vec!["--client".to_owned(), named.to_owned()];
+        Self { client, command: None, named }
+    }
+
+    /// This program itself.
+    pub fn this_program(mut client: Client, program: &OsString) -> Self {
+        let program = program.to_string_lossy().into_owned();
+        for line in [&mut client.command.closed, &mut client.command.open, &mut client.version] {
+            line.iter_mut().take(1).for_each(|name| name.clone_from(&program));
+        }
+        Self { client, command: None, named: vec!["--self".to_owned()] }
+    }
+
+    /// Returns the command for a hazard; `Err` has the reason why there is none.
+    fn line(&self, hazard: &Hazard) -> Result<Vec<String>, String> {
+        let Some(command) = &self.command else {
+            return self.client.arguments(hazard).map_err(str::to_owned);
+        };
+        let needs = match hazard.load.arrivals {
+            Arrivals::Closed(_) => "{concurrency}",
+            Arrivals::Open(_) => "{rate}",
+        };
+        let needs_body = hazard.extra_body.is_some();
+        for placeholder in [Some(needs), needs_body.then_some("{extra_body}")].into_iter().flatten()
+        {
+            if !command.iter().any(|argument| argument.contains(placeholder)) {
+                return Err(format!("the command does not have {placeholder}"));
+            }
+        }
+        Ok(command.clone())
+    }
+
+    fn info(&self) -> ClientInfo {
+        let Client { name, documentation, source, says, definition, .. } = self.client.clone();
+        ClientInfo { name, version: self.version(), documentation, source, says, definition }
+    }
+
+    /// Returns the version that the program prints, if it does.
+    fn version(&self) -> Option<String> {
+        let (program, arguments) = self.client.version.split_first()?;
+        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let version = Regex::new(r"\d+(\.\d+)+[0-9A-Za-z.+-]*").ok()?;
+        version.find(text.as_bytes()).map(|found| text[found.range()].to_owned())
+    }
+
+    /// Returns the command that repeats a cell.
+    fn repeat(&self, hazard: &Hazard) -> String {
+        let mut arguments = vec!["aiperf", "referee", "--hazard", hazard.name];
+        arguments.extend(self.named.iter().map(String::as_str));
+        if let Some(command) = &self.command {
+            arguments.push("--");
+            arguments.extend(command.iter().map(String::as_str));
+        }
+        redact::command_line(&arguments)
+    }
+}
+
+/// Runs each of `contestants` under each of `hazards`, and writes a line for each to `out` as it ends.
+/// Returns what was found, as far as the user did not interrupt it.
+///
+/// # Errors
+///
+/// If the mock server cannot be run or its log cannot be read, or `out` cannot be written.
+pub fn run(
+    contestants: &[Contestant],
+    hazards: &[&'static Hazard],
+    interrupt: &Interrupt,
+    out: &mut impl Write,
+) -> anyhow::Result<Report> {
+    let cores = Cores::split();
+    keep_to(&cores.client)?;
+    let mut report =
+        Report::new(hazards, contestants.iter().map(Contestant::info).collect(), &cores);
+    for hazard in hazards {
+        let mut noise = None;
+        for (at, contestant) in contestants.iter().enumerate() {
+            let Some(outcome) = outcome(contestant, hazard, &cores, &mut noise, interrupt)? else {
+                report.is_interrupted = true;
+                return Ok(report);
+            };
+            let cell = Cell {
+                hazard: hazard.name,
+                client: report.clients[at].name.clone(),
+                repeat: contestant.repeat(hazard),
+                outcome,
+            };
+            out.write_all(cell.line().as_bytes())?;
+            out.flush()?;
+            report.cells.push(cell);
+        }
+    }
+    Ok(report)
+}
+
+/// Returns what a client does under a hazard; `None` if the user interrupts it.
+fn outcome(
+    contestant: &Contestant,
+    hazard: &Hazard,
+    cores: &Cores,
+    noise: &mut Option<Figures>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<Outcome>> {
+    let line = match contestant.line(hazard) {
+        Ok(line) => line,
+        Err(reason) => return Ok(Some(Outcome::Impossible { reason })),
+    };
+    let client = &contestant.client;
+    let once = || match run::client(client, &line, hazard, cores, interrupt) {
+        Ok(finished) => Ok(Some(Ok(finished))),
+        Err(Failure::Interrupted) => Ok(None),
+        Err(Failure::Client(error)) => Ok(Some(Err(error))),
+        Err(Failure::Referee(error)) => Err(error),
+    };
+    if noise.is_none() {
+        *noise = Some(run::noise(hazard, cores)?);
+    }
+    let chance = chance(contestant, hazard);
+    let compare = |finished: &Finished, noise: &Option<Figures>| {
+        judge::compare(&finished.observed, &noise.clone().unwrap_or_default(), &chance)
+    };
+    let Some(first) = once()? else { return Ok(None) };
+    let first = match first {
+        Ok(first) => first,
+        Err(error) => return Ok(Some(Outcome::failed(&error))),
+    };
+    let mut compared = compare(&first, noise);
+    let mut finished = first;
+    if compared.values().any(|comparison| comparison.verdict != Verdict::Agrees) {
+        // What is wrong because something disturbed the run is right, or noise, in another one.
+        let more = run::noise(hazard, cores)?;
+        for (key, error) in more {
+            let known = noise.get_or_insert_default().entry(key).or_insert(error);
+            *known = known.max(error);
+        }
+        compared = compare(&finished, noise);
+        match once()? {
+            None => return Ok(None),
+            Some(Err(error)) => return Ok(Some(Outcome::failed(&error))),
+            Some(Ok(second)) => {
+                compared = judge::better(compared, &compare(&second, noise));
+                finished = second;
+            }
+        }
+    }
+    let deviations = deviation::names(&compared, &finished.truth, &client.definition);
+    Ok(Some(Outcome::Judged(Judged::new(&compared, deviations, &finished.truth))))
+}
+
+/// Returns the errors that random arrivals explain: three standard deviations of their number.
+fn chance(contestant: &Contestant, hazard: &Hazard) -> BTreeMap<figure::Key, f64> {
+    let is_random = contestant.client.command.arrivals == OpenArrivals::Poisson;
+    let error = 3.0 / (hazard.load.requests as f64).sqrt();
+    let key = (Figure::RequestRate, Statistic::Value);
+    if is_random { [(key, error)].into() } else { BTreeMap::new() }
+}
