@@ -90,6 +90,9 @@ pub(super) struct MockServerArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0",
           requires = "tls_cert")]
     tls_delay: Nanos,
+    /// Report usage in all streams, requested or not
+    #[arg(long, conflicts_with = "no_usage")]
+    always_usage: bool,
     /// Leave usage out of responses
     #[arg(long)]
     no_usage: bool,
@@ -212,6 +215,7 @@ impl MockServerArgs {
             accept_delay: self.accept_delay,
             tls_delay: self.tls_delay,
             usage: !self.no_usage,
+            always_usage: self.always_usage,
             embedding_dimensions: self.embedding_dimensions as usize,
             max_concurrent: self.max_concurrent.map(|count| count as usize),
             prefix_cache: self.prefix_cache_blocks.map(|blocks| PrefixCacheSize {

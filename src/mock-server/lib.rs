@@ -412,7 +412,7 @@ async fn converse(stream: TcpStream, accepted: Nanos, service: Arc<Service>, tim
 }
 
 /// Waits until the script has the connection read, and performs the TLS handshake if there is one.
-/// Returns when the client could send its first request, too.
+/// Returns since when the first request could be read, too.
 async fn open(
     stream: TcpStream,
     accepted: Nanos,
@@ -420,10 +420,11 @@ async fn open(
     timer: &Timer,
 ) -> io::Result<(Stream, Nanos)> {
     let Script { accept_delay, tls_delay, .. } = service.script;
+    stream.readable().await?;
+    let readable = Clock::now();
     timer.until(accepted + accept_delay).await;
-    let Some(config) = &service.tls else { return Ok((Stream::Plain(stream), accepted)) };
+    let Some(config) = &service.tls else { return Ok((Stream::Plain(stream), readable)) };
     if tls_delay > Nanos::ZERO {
-        stream.readable().await?;
         timer.until(Clock::now() + tls_delay).await;
     }
     let stream = Stream::accept(stream, config).await?;

@@ -61,6 +61,8 @@ pub struct Script {
     pub tls_delay: Nanos,
     /// Whether usage is reported: in streams if requested, otherwise always.
     pub usage: bool,
+    /// Whether all streams report usage, requested or not.
+    pub always_usage: bool,
     /// Number of dimensions of an embedding.
     pub embedding_dimensions: usize,
     /// Maximum number of concurrent requests; others wait in order of arrival.
@@ -111,6 +113,7 @@ impl Default for Script {
             accept_delay: Nanos::ZERO,
             tls_delay: Nanos::ZERO,
             usage: true,
+            always_usage: false,
             embedding_dimensions: 64,
             max_concurrent: None,
             kv_cache_tokens: 131_072,

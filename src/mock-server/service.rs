@@ -158,7 +158,7 @@ impl Service {
             dialect,
             model: json_string(model),
             stream,
-            tell_usage: self.script.usage && ask.tell_usage,
+            tell_usage: self.script.usage && (self.script.always_usage || ask.tell_usage),
             wording: self.wording(measured.hash, &ask.prompts),
             prompt_tokens: measured.tokens,
             prompt,

@@ -30,8 +30,8 @@ pub struct RequestLog {
     /// The instant when the server accepted the connection; only in its first request.
     #[serde(rename = "connected_ns", skip_serializing_if = "Option::is_none")]
     pub connected: Option<Nanos>,
-    /// The earliest instant when the client could send the request: the end of the TLS handshake, or
-    /// without TLS the same as [`Self::connected`]; only in the connection's first request.
+    /// The instant when the first bytes of the request were there, even if they were read later; with
+    /// TLS the end of the handshake. Only in the connection's first request.
     #[serde(rename = "ready_ns", skip_serializing_if = "Option::is_none")]
     pub ready: Option<Nanos>,
     /// The instant just after the read that completed the request's head.

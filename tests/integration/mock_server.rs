@@ -501,6 +501,8 @@ fn usage_can_be_switched_off() {
     request["stream_options"] = json!({"include_usage": true});
     assert!(!post(&server, CHAT, &request).text.contains("usage"));
     assert!(!post(&server, CHAT, &chat(2, false)).text.contains("usage"));
+    let server = serve(Script { always_usage: true, ..Script::default() });
+    assert!(post(&server, CHAT, &chat(2, true)).text.contains("usage"));
 }
 
 #[test]
