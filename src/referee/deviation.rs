@@ -3,7 +3,7 @@
 
 use super::client::{Counting, Countings, Definition, End, Failed, FirstToken, Start};
 use super::figure::{Figure, Key, Statistic, shown};
-use super::judge::{Comparison, Comparisons, TOLERANCE, Verdict};
+use super::judge::{Comparison, Comparisons, NOISE, TOLERANCE, Verdict};
 use super::truth::{Truth, View};
 
 /// The distributions whose deviations are looked at, in order.
@@ -102,19 +102,30 @@ fn tokens(comparisons: &Comparisons, truth: &Truth, definition: &Definition) -> 
             "counts the tokens of failed requests as well",
         ),
     ];
-    let fits = |view: &View| {
-        let value = truth.figures(view).get(&key).copied();
-        value.is_some_and(|value| close(found.reported, value))
-    };
-    let named = views.iter().find(|(view, _)| fits(view)).map(|(_, text)| (*text).to_owned());
+    let named = fitting(views, &[found], truth).map(str::to_owned);
     Some(named.unwrap_or_else(|| {
         let [reported, truth] = [found.reported, found.truth].map(|it| shown(found.figure, it));
         format!("counts {reported} output tokens, but the server sent {truth}")
     }))
 }
 
-fn close(one: f64, other: f64) -> bool {
-    (one - other).abs() <= TOLERANCE * other.abs()
+/// Returns the text of the view by which all of `compared` are right, within the noise; of several
+/// the one by which they are most exact.
+fn fitting<T>(
+    views: impl IntoIterator<Item = (View, T)>,
+    compared: &[&Comparison],
+    truth: &Truth,
+) -> Option<T> {
+    let error = |view: &View| {
+        let figures = truth.figures(view);
+        compared.iter().try_fold(0.0, |worst: f64, it| {
+            let value = figures.get(&(it.figure, it.statistic))?;
+            let error = ((it.reported - value) / value).abs();
+            (error <= TOLERANCE.max(NOISE * it.noise)).then_some(worst.max(error))
+        })
+    };
+    let found = views.into_iter().filter_map(|(view, text)| Some((error(&view)?, text)));
+    found.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, text)| text)
 }
 
 /// What is wrong with a distribution.
@@ -148,12 +159,6 @@ fn times(
 
 /// Names the other way to look at the requests with which all statistics agree.
 fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition) -> Option<String> {
-    let fits = |view: &View| {
-        let figures = truth.figures(view);
-        of_figure.iter().all(|it| {
-            figures.get(&(it.figure, it.statistic)).is_some_and(|value| close(it.reported, *value))
-        })
-    };
     let defined = |definition| View { definition, ..View::default() };
     let mut views: Vec<(View, String)> = Vec::new();
     let mut add = |view, text: &str| views.push((view, text.to_owned()));
@@ -199,7 +204,7 @@ fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition)
         let share = slowest as f64 / truth.sent() as f64 * 100.0;
         views.push((view, format!("leaves out the slowest {share:.1}% of the requests")));
     }
-    views.into_iter().find(|(view, _)| fits(view)).map(|(_, text)| text)
+    fitting(views, of_figure, truth)
 }
 
 /// Names a difference that is the same in all statistics, at least three.

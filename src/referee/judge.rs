@@ -9,7 +9,7 @@ use super::figure::{Figure, Figures, Key, Statistic, shown};
 /// The relative error up to which a figure is right.
 pub(crate) const TOLERANCE: f64 = 0.02;
 /// How many times the error of the reference client an error may be to count as noise.
-const NOISE: f64 = 2.0;
+pub(crate) const NOISE: f64 = 2.0;
 
 /// The error of the reference client above which a hazard does not let a load be reached.
 const IMPOSSIBLE: f64 = 0.2;
