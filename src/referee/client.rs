@@ -34,6 +34,12 @@ pub struct Client {
     /// Its definitions in a sentence.
     #[serde(default)]
     pub(crate) says: String,
+    /// Whether it uses completions rather than chat completions.
+    #[serde(default)]
+    pub(crate) completions_only: bool,
+    /// Whether it sends more requests than it is asked for, and ends those that are in flight then.
+    #[serde(default)]
+    pub(crate) overshoots: bool,
     /// Number of requests that it sends before the load and does not report.
     #[serde(default)]
     pub(crate) own_requests: u64,
@@ -110,6 +116,9 @@ pub(crate) struct Reported {
     /// The unit of its values, if it is a time; for text, unless the text has it.
     #[serde(default)]
     pub(crate) unit: Option<Unit>,
+    /// The value of what is not there; by default it is not reported.
+    #[serde(default)]
+    pub(crate) absent: Option<f64>,
     /// The places of its statistics.
     #[serde(flatten)]
     pub(crate) places: BTreeMap<Statistic, String>,
@@ -174,8 +183,10 @@ pub(crate) struct Definition {
     pub(crate) choices: Choices,
     /// What counts the output tokens: the first of these that a response allows.
     pub(crate) output_tokens: Countings,
+    /// Whether the inter-token latency of a request counts once, or once for each further token.
+    pub(crate) inter_token_latency_weights: Weights,
     /// Whether requests that failed are part of its latencies.
-    pub(crate) failed: Failed,
+    pub(crate) failed_requests: Failed,
     /// How percentiles are computed.
     pub(crate) percentiles: Percentiles,
 }
@@ -245,6 +256,8 @@ pub(crate) enum Counting {
     Content,
     /// The number of events with output.
     Events,
+    /// The number of tokens that was asked for, whatever was sent.
+    Requested,
 }
 
 /// What counts output tokens: the first of these that a response allows.
@@ -274,6 +287,17 @@ impl Countings {
     }
 }
 
+/// How much the value of a request counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Weights {
+    /// As much as that of any other request.
+    #[default]
+    Requests,
+    /// As much as the request has output tokens after the first.
+    Tokens,
+}
+
 /// Whether failed requests count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -289,7 +313,21 @@ pub(crate) enum Failed {
 const MAX_DESCRIPTION: u64 = 1 << 20;
 
 /// The descriptions that the program has.
-const KNOWN: &[&str] = &[include_str!("clients/aiperf.toml")];
+const KNOWN: &[&str] = &[
+    include_str!("clients/aiperf.toml"),
+    include_str!("clients/vllm.toml"),
+    include_str!("clients/vllm-rs.toml"),
+    include_str!("clients/sglang.toml"),
+    include_str!("clients/guidellm.toml"),
+    include_str!("clients/aiperf-python.toml"),
+    include_str!("clients/inference-perf.toml"),
+    include_str!("clients/genai-bench.toml"),
+    include_str!("clients/llmperf.toml"),
+    include_str!("clients/mlperf-endpoints.toml"),
+    include_str!("clients/oha.toml"),
+    include_str!("clients/k6.toml"),
+    include_str!("clients/wrk.toml"),
+];
 
 impl Client {
     /// Returns the clients whose descriptions the program has, in the order of tables.
@@ -309,7 +347,7 @@ impl Client {
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let client: Self =
             toml::from_str(text).context("is not a valid description of a client")?;
-        for (figure, Reported { unit, places }) in &client.figures {
+        for (figure, Reported { unit, places, .. }) in &client.figures {
             ensure!(!places.is_empty(), "does not say where {} is", figure.label());
             let is_text = client.results.format == Format::Text;
             ensure!(
@@ -365,9 +403,13 @@ impl Client {
         if line.is_empty() {
             return Err("cannot send such a load");
         }
+        if hazard.is_of_chats && self.completions_only {
+            return Err("does not use chat completions");
+        }
         let mut line = line.clone();
         if hazard.extra_body.is_some() {
-            let takes_body = line.iter().chain(self.files.values()).any(|it| it.contains("{body}"));
+            let mut texts = line.iter().chain(self.files.values());
+            let takes_body = texts.any(|it| it.contains("{body}") || it.contains("{extra_body}"));
             if self.command.extra_body.is_empty() && !takes_body {
                 return Err("cannot add members to the body");
             }
@@ -407,5 +449,30 @@ impl Placeholders {
         }
         filled.push_str(rest);
         filled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_descriptions_are_valid() {
+        let known = Client::known().unwrap();
+        let names: Vec<_> = known.iter().map(|client| client.name.as_str()).collect();
+        assert_eq!((names.len(), names[0]), (13, "aiperf"));
+        for client in known {
+            assert_eq!(client.command.closed.first(), Some(&client.program), "{}", client.name);
+            assert!(!client.says.is_empty() && !client.says.ends_with('.'), "{}", client.name);
+        }
+    }
+
+    #[test]
+    fn placeholders_are_replaced_and_other_braces_stay() {
+        let mut values = Placeholders::default();
+        values.set("rate", 20.0);
+        values.set("url", "http://a");
+        assert_eq!(values.fill("{url}/v1?{x}={rate}&${url} {"), "http://a/v1?{x}=20&$http://a {");
+        assert_eq!(values.fill(r#"{"a": {"b": {rate}}}"#), r#"{"a": {"b": 20}}"#);
     }
 }

@@ -185,11 +185,11 @@ fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition)
         add(defined(Definition { start, ..definition.clone() }), text);
     }
     add(
-        defined(Definition { failed: Failed::Included, ..definition.clone() }),
+        defined(Definition { failed_requests: Failed::Included, ..definition.clone() }),
         "includes failed requests",
     );
     add(
-        defined(Definition { failed: Failed::LeftOut, ..definition.clone() }),
+        defined(Definition { failed_requests: Failed::LeftOut, ..definition.clone() }),
         "leaves failed requests out",
     );
     let as_defined = defined(definition.clone());

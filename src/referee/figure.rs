@@ -155,26 +155,26 @@ fn grouped(value: f64) -> String {
     text
 }
 
-/// The way in which a client computes percentiles of sorted values.
+/// The way in which a client computes percentiles of n sorted values, counted from 0. The names are
+/// numpy's, but for the last one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Percentiles {
-    /// Interpolated between the neighbours of position (n - 1) p, as numpy does by default.
+    /// Interpolated between the neighbours of position (n - 1) p.
     #[default]
     Linear,
-    /// The value at position n p, rounded up, counted from 1 ("nearest rank").
-    Nearest,
-    /// The value at position (n - 1) p, rounded down, counted from 0.
+    /// The value at n p, rounded up, minus 1: nearest rank.
+    InvertedCdf,
+    /// The value at (n - 1) p, rounded down.
     Lower,
-    /// The value at position (n - 1) p, rounded up, counted from 0.
+    /// The value at (n - 1) p, rounded up.
     Higher,
-    /// The value at position (n - 1) p, rounded, counted from 0.
-    Rounded,
-    /// The value at position n p, rounded down, counted from 0.
+    /// The value at (n - 1) p, rounded.
+    Nearest,
+    /// Interpolated between the neighbours of position (n + 1) p - 1.
+    Weibull,
+    /// The value at n p, rounded down.
     Floor,
-    /// Interpolated between the neighbours of position (n + 1) p, counted from 1, as Python's
-    /// `statistics.quantiles` does by default.
-    Exclusive,
 }
 
 impl Percentiles {
@@ -189,12 +189,12 @@ impl Percentiles {
         let position = (n - 1.0) * share;
         match self {
             Self::Linear => between(position),
-            Self::Nearest => at((n * share).ceil() - 1.0),
+            Self::InvertedCdf => at((n * share).ceil() - 1.0),
             Self::Lower => at(position.floor()),
             Self::Higher => at(position.ceil()),
-            Self::Rounded => at(position.round_ties_even()),
+            Self::Nearest => at(position.round_ties_even()),
             Self::Floor => at((n * share).floor()),
-            Self::Exclusive => between(((n + 1.0) * share - 1.0).clamp(0.0, n - 1.0)),
+            Self::Weibull => between(((n + 1.0) * share - 1.0).clamp(0.0, n - 1.0)),
         }
     }
 
@@ -221,8 +221,7 @@ impl Percentiles {
 mod tests {
     use super::*;
 
-    /// Of 10 values 1 to 10; by numpy's methods `linear`, `inverted_cdf`, `lower`, `higher`,
-    /// `nearest`, and `weibull` for the last.
+    /// Of 10 values 1 to 10; by numpy's methods.
     #[test]
     fn percentiles_are_those_of_numpy() {
         let values: Vec<f64> = (1..=10).map(f64::from).collect();
@@ -230,13 +229,13 @@ mod tests {
             [0.5, 0.9, 0.99].map(|share| (percentiles.of(&values, share) * 1e3).round() / 1e3)
         };
         assert_eq!(of(Percentiles::Linear), [5.5, 9.1, 9.91]);
-        assert_eq!(of(Percentiles::Nearest), [5.0, 9.0, 10.0]);
+        assert_eq!(of(Percentiles::InvertedCdf), [5.0, 9.0, 10.0]);
         assert_eq!(of(Percentiles::Lower), [5.0, 9.0, 9.0]);
         assert_eq!(of(Percentiles::Higher), [6.0, 10.0, 10.0]);
-        assert_eq!(of(Percentiles::Rounded), [5.0, 9.0, 10.0]);
+        assert_eq!(of(Percentiles::Nearest), [5.0, 9.0, 10.0]);
         assert_eq!(of(Percentiles::Floor), [6.0, 10.0, 10.0]);
-        assert_eq!(of(Percentiles::Exclusive), [5.5, 9.9, 10.0]);
-        assert_eq!(Percentiles::Exclusive.of(&[7.0], 0.99), 7.0);
+        assert_eq!(of(Percentiles::Weibull), [5.5, 9.9, 10.0]);
+        assert_eq!(Percentiles::Weibull.of(&[7.0], 0.99), 7.0);
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Hazard {
     pub(crate) extra_body: Option<&'static str>,
     /// Whether the server's address is `https`.
     pub(crate) tls: bool,
+    /// Whether only chat completions have it.
+    pub(crate) is_of_chats: bool,
 }
 
 /// What is asked of a client.
@@ -53,7 +55,11 @@ const PACE: [(&str, &str); 3] = [("--ttft", "50ms"), ("--itl", "5ms"), ("--jitte
 
 impl Hazard {
     const fn new(name: &'static str, says: &'static str, server: &'static str) -> Self {
-        Self { name, says, server, load: CLOSED, extra_body: None, tls: false }
+        Self { name, says, server, load: CLOSED, extra_body: None, tls: false, is_of_chats: false }
+    }
+
+    const fn of_chats(self) -> Self {
+        Self { is_of_chats: true, ..self }
     }
 
     const fn under(self, load: Load) -> Self {
@@ -74,6 +80,14 @@ impl Hazard {
         value.and_then(|value| parse_duration(value).ok()).map_or(0.0, Nanos::as_seconds)
     }
 
+    /// Returns roughly for how long requests are sent, in seconds.
+    pub(crate) fn sending_seconds(&self) -> f64 {
+        match self.load.arrivals {
+            Arrivals::Closed(_) => self.seconds(),
+            Arrivals::Open(rate) => self.load.requests as f64 / rate,
+        }
+    }
+
     /// Returns roughly how long the load takes if the client adds nothing, in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         let Load { arrivals, requests, osl, .. } = self.load;
@@ -90,30 +104,34 @@ pub const ALL: &[Hazard] = &[
     Hazard::new("closed-loop", "no hazard: eight requests in flight", ""),
     Hazard::new("open-loop", "no hazard: 20 requests per second", "").under(OPEN),
     Hazard::new("tokens-per-event", "four tokens in each event", "--tokens-per-chunk 4"),
-    Hazard::new("role-first", "an event with only the role comes at once", "--early-role"),
+    Hazard::new("role-first", "an event with only the role comes at once", "--early-role")
+        .of_chats(),
     Hazard::new("empty-first", "an event with an empty text comes at once", "--empty-first"),
     Hazard::new(
         "reasoning-content",
         "reasoning in `reasoning_content`, then content",
         "--reasoning-tokens 16",
-    ),
+    )
+    .of_chats(),
     Hazard::new(
         "reasoning",
         "reasoning in `reasoning`, then content",
         "--reasoning-tokens 16 --reasoning-place reasoning",
-    ),
+    )
+    .of_chats(),
     Hazard::new(
         "think",
         "reasoning between `<think>` and `</think>` in the content",
         "--reasoning-tokens 16 --reasoning-place think",
-    ),
+    )
+    .of_chats(),
     Hazard::new(
         "usage-tail",
         "an event with usage and no choice ends every stream, asked for or not",
         "--always-usage",
     ),
     Hazard::new("no-usage", "usage is never reported", "--no-usage"),
-    Hazard::new("tool-calls", "the output is a tool call", "--tool-calls"),
+    Hazard::new("tool-calls", "the output is a tool call", "--tool-calls").of_chats(),
     Hazard::new(
         "error-in-stream",
         "an error event in every tenth stream, whose status is 200",

@@ -55,7 +55,7 @@ pub(crate) fn figures(client: &Client, text: &str) -> anyhow::Result<Figures> {
             let value = source
                 .value(place, reported)
                 .with_context(|| format!("{} {}", figure.label(), statistic.label()))?;
-            if let Some(value) = value {
+            if let Some(value) = value.or(reported.absent) {
                 figures.insert((*figure, *statistic), value);
             }
         }
@@ -277,7 +277,7 @@ mod tests {
         #[test]
         fn no_results_panic(text in ".*", place in ".*") {
             for format in [Source::Text(&text), Source::Tree(csv(&text).unwrap_or_default())] {
-                let reported = Reported { unit: None, places: std::collections::BTreeMap::new() };
+                let reported = Reported { unit: None, absent: None, places: std::collections::BTreeMap::new() };
                 let _ = format.value(&place, &reported);
             }
         }

@@ -94,7 +94,7 @@ impl<'a> Stage<'a> {
         let path = self.path("writes.jsonl");
         self.server.stop()?;
         let log = File::open(&path).context("the mock server has not written its log")?;
-        Ok(Truth::new(read_write_log(BufReader::new(log))?, own))
+        Ok(Truth::new(read_write_log(BufReader::new(log))?, own, self.hazard.load.osl))
     }
 
     fn authority(&self) -> &str {
@@ -102,14 +102,18 @@ impl<'a> Stage<'a> {
         url.split_once("://").map_or(url, |(_, authority)| authority)
     }
 
+    /// Returns a prompt of this load.
+    fn prompt(&self) -> String {
+        let words = mock_server::WORDS.iter().cycle().take(self.hazard.load.isl as usize);
+        words.copied().collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns the body of a request of this load.
     fn body(&self) -> String {
         let load = self.hazard.load;
-        let words = mock_server::WORDS.iter().cycle().take(load.isl as usize).copied();
-        let prompt = words.collect::<Vec<_>>().join(" ");
         let mut body = json!({
             "model": MODEL,
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": [{"role": "user", "content": self.prompt()}],
             "max_tokens": load.osl,
             "stream": true,
             "stream_options": {"include_usage": true},
@@ -133,7 +137,8 @@ impl<'a> Stage<'a> {
         values.set("requests", load.requests);
         values.set("isl", load.isl);
         values.set("osl", load.osl);
-        values.set("seconds", self.hazard.seconds().ceil());
+        values.set("seconds", self.hazard.sending_seconds().ceil());
+        values.set("prompt", self.prompt());
         values.set("body", self.body());
         values.set("extra_body", self.hazard.extra_body.unwrap_or("{}"));
         match load.arrivals {
@@ -232,7 +237,7 @@ fn await_end(mut process: Child, limit: Duration, interrupt: &Interrupt) -> Resu
 }
 
 /// Returns the figures that were asked for: what those that were really sent should be.
-fn asked(hazard: &Hazard, mentions: impl Fn(&str) -> bool) -> Figures {
+fn load_figures(hazard: &Hazard, mentions: impl Fn(&str) -> bool) -> Figures {
     let single = |figure, value| ((figure, Statistic::Value), value);
     let mut asked = Figures::new();
     if mentions("{requests}") {
@@ -269,12 +274,15 @@ pub(crate) fn client(
     let view = View { definition: client.definition.clone(), ..View::default() };
     let mentions =
         |name: &str| line.iter().chain(client.files.values()).any(|text| text.contains(name));
+    let mut asked = load_figures(hazard, mentions);
+    if client.overshoots {
+        asked.remove(&(Figure::RequestsSent, Statistic::Value));
+    }
     let mut sent = truth.sent_figures(hazard.load.arrivals);
     if client.command.arrivals == OpenArrivals::Poisson {
         sent.retain(|(figure, _), _| *figure != Figure::Lateness);
     }
-    let observed =
-        Observed { reported, truth: truth.figures(&view), asked: asked(hazard, mentions), sent };
+    let observed = Observed { reported, truth: truth.figures(&view), asked, sent };
     Ok(Finished { truth, observed })
 }
 
@@ -295,7 +303,7 @@ pub(crate) fn noise(hazard: &Hazard, cores: &Cores) -> anyhow::Result<Figures> {
     let observed = Observed {
         reported,
         truth: truth.figures(&view),
-        asked: asked(hazard, |_| true),
+        asked: load_figures(hazard, |_| true),
         sent: truth.sent_figures(hazard.load.arrivals),
     };
     let compared = super::judge::compare(&observed, &Figures::new(), &Figures::new());

@@ -2,7 +2,7 @@
 
 use mock_server::{EventKind, EventLog, Nanos, RequestLog};
 
-use super::client::{Choices, Counting, Definition, End, Failed, FirstToken, Start};
+use super::client::{Choices, Counting, Definition, End, Failed, FirstToken, Start, Weights};
 use super::figure::{Figure, Figures, Percentiles, Statistic};
 use super::hazard::Arrivals;
 
@@ -10,6 +10,8 @@ use super::hazard::Arrivals;
 #[derive(Debug, Clone)]
 pub(crate) struct Truth {
     requests: Vec<RequestLog>,
+    /// Number of output tokens that each request asked for.
+    osl: u64,
 }
 
 /// A way in which to look at the requests: the client's definitions, or a deviation from them.
@@ -29,10 +31,10 @@ pub(crate) struct View {
 
 impl Truth {
     /// Takes the requests of a log without the first `own` ones, which are not part of the load.
-    pub(crate) fn new(mut log: Vec<RequestLog>, own: u64) -> Self {
+    pub(crate) fn new(mut log: Vec<RequestLog>, own: u64, osl: u64) -> Self {
         log.sort_unstable_by_key(|request| request.number);
         let own = usize::try_from(own).unwrap_or(usize::MAX).min(log.len());
-        Self { requests: log.split_off(own) }
+        Self { requests: log.split_off(own), osl }
     }
 
     /// Returns the number of requests sent.
@@ -53,13 +55,13 @@ impl Truth {
     /// Returns the figures of the requests.
     pub(crate) fn figures(&self, view: &View) -> Figures {
         let View { definition, .. } = view;
-        let includes_failed = view.takes_failures || definition.failed == Failed::Included;
+        let includes_failed = view.takes_failures || definition.failed_requests == Failed::Included;
         let seen: Vec<_> = self.requests.iter().filter(|request| !is_abandoned(request)).collect();
         let successful = seen.iter().filter(|it| view.takes_failures || !has_failed(it)).count();
         let mut counted: Vec<_> = seen
             .iter()
             .filter(|request| includes_failed || !has_failed(request))
-            .map(|request| Response::new(request, view))
+            .map(|request| Response { log: request, view, osl: self.osl })
             .collect();
         counted.sort_by_key(Response::latency);
         counted.truncate(counted.len().saturating_sub(view.without_slowest));
@@ -78,7 +80,7 @@ impl Truth {
         distribution(Figure::RequestLatency, latencies.collect());
         distribution(
             Figure::InterTokenLatency,
-            counted.clone().filter_map(Response::itl).collect(),
+            counted.clone().flat_map(Response::weighted_itl).collect(),
         );
         distribution(Figure::InterChunkLatency, counted.clone().flat_map(Response::gaps).collect());
 
@@ -208,13 +210,10 @@ fn last(request: &RequestLog, end: End) -> Option<Nanos> {
 struct Response<'l> {
     log: &'l RequestLog,
     view: &'l View,
+    osl: u64,
 }
 
 impl<'l> Response<'l> {
-    const fn new(log: &'l RequestLog, view: &'l View) -> Self {
-        Self { log, view }
-    }
-
     fn definition(&self) -> &Definition {
         &self.view.definition
     }
@@ -280,6 +279,15 @@ impl<'l> Response<'l> {
         (!sequences.is_empty()).then(|| seconds / rest as f64)
     }
 
+    /// Returns the inter-token latency as often as it counts.
+    fn weighted_itl(&self) -> Vec<f64> {
+        let count = match self.definition().inter_token_latency_weights {
+            Weights::Requests => 1,
+            Weights::Tokens => self.tokens().unwrap_or(0).saturating_sub(1),
+        };
+        self.itl().map(|itl| vec![itl; count as usize]).unwrap_or_default()
+    }
+
     fn gaps(&self) -> Vec<f64> {
         let sequences = self.sequences();
         let pairs = sequences.iter().flat_map(|sequence| sequence.windows(2));
@@ -296,6 +304,7 @@ impl<'l> Response<'l> {
                 .filter(|(event, _)| event.kind == EventKind::Content)
                 .map(|(event, _)| event.tokens)
                 .sum(),
+            Counting::Requested => self.osl,
             Counting::Events => {
                 events.by_ref().filter(|(event, _)| event.tokens > 0).count() as u64
             }
@@ -358,7 +367,7 @@ mod tests {
 
     fn means(definition: Definition) -> [f64; 4] {
         let view = View { definition, ..View::default() };
-        let figures = Truth::new(vec![request(1)], 0).figures(&view);
+        let figures = Truth::new(vec![request(1)], 0, 9).figures(&view);
         let mean = |figure| at(&figures, figure, Statistic::Mean);
         [
             mean(Figure::TimeToFirstToken),
@@ -395,7 +404,11 @@ mod tests {
             let output_tokens = serde_json::from_str(output_tokens).unwrap();
             let definition = Definition { output_tokens, ..Definition::default() };
             let view = View { definition, ..View::default() };
-            at(&Truth::new(vec![request], 0).figures(&view), Figure::OutputTokens, Statistic::Value)
+            at(
+                &Truth::new(vec![request], 0, 9).figures(&view),
+                Figure::OutputTokens,
+                Statistic::Value,
+            )
         };
         assert_eq!(tokens(r#""usage""#, request(1)), 5.0);
         assert_eq!(tokens(r#""content""#, request(1)), 4.0);
@@ -403,6 +416,7 @@ mod tests {
         let mut without = request(1);
         without.events.retain(|event| event.kind != EventKind::Usage);
         assert_eq!(tokens(r#"["usage", "events"]"#, without.clone()), 3.0);
+        assert_eq!(tokens(r#"["usage", "requested"]"#, without.clone()), 9.0);
         assert_eq!(tokens(r#""usage""#, without), 0.0);
     }
 
@@ -412,7 +426,7 @@ mod tests {
         let mut cut = RequestLog { cut: true, complete: false, ..request(3) };
         cut.events.truncate(3);
         let left = RequestLog { complete: false, ..request(4) };
-        let truth = Truth::new(vec![left, cut, refused, request(1), request(9)], 1);
+        let truth = Truth::new(vec![left, cut, refused, request(1), request(9)], 1, 9);
         // The first one is the client's own.
         assert_eq!((truth.sent(), truth.failed(), truth.abandoned()), (4, 2, 1));
         let count = |view: &View| {
@@ -422,7 +436,7 @@ mod tests {
         };
         assert_eq!(count(&View::default()), [1.0, 2.0, 5.0]);
         assert_eq!(count(&View { takes_failures: true, ..View::default() }), [3.0, 0.0, 13.0]);
-        let definition = Definition { failed: Failed::Included, ..Definition::default() };
+        let definition = Definition { failed_requests: Failed::Included, ..Definition::default() };
         assert_eq!(count(&View { definition, ..View::default() }), [1.0, 2.0, 13.0]);
         assert_eq!(count(&View { without_slowest: 1, ..View::default() }), [0.0, 3.0, 0.0]);
     }
@@ -436,7 +450,7 @@ mod tests {
         let means = |choices| {
             let definition = Definition { choices, ..Definition::default() };
             let view = View { definition, ..View::default() };
-            let figures = Truth::new(vec![two.clone()], 0).figures(&view);
+            let figures = Truth::new(vec![two.clone()], 0, 9).figures(&view);
             [Figure::TimeToFirstToken, Figure::InterTokenLatency, Figure::InterChunkLatency]
                 .map(|figure| at(&figures, figure, Statistic::Mean))
         };
@@ -453,7 +467,7 @@ mod tests {
     #[test]
     fn concurrency_is_that_at_the_server() {
         // Two in flight from 10 to 50 ms, one until 60 ms, two until 90 ms.
-        let truth = Truth::new(vec![sent(0, 50), sent(10, 90), sent(60, 100)], 0);
+        let truth = Truth::new(vec![sent(0, 50), sent(10, 90), sent(60, 100)], 0, 9);
         let figures = truth.sent_figures(Arrivals::Closed(2));
         assert_eq!(at(&figures, Figure::Concurrency, Statistic::Value), 2.0);
         // From 10 to 60 ms: (40 * 2 + 10 * 1) / 50.
@@ -469,7 +483,7 @@ mod tests {
         let late = lateness(&[0.010, 0.015, 0.032], 100.0);
         let rounded: Vec<_> = late.iter().map(|late| (late * 1e6).round()).collect();
         assert_eq!(rounded, [5000.0, 0.0, 7000.0]);
-        let truth = Truth::new(vec![sent(10, 20), sent(15, 20), sent(32, 40)], 0);
+        let truth = Truth::new(vec![sent(10, 20), sent(15, 20), sent(32, 40)], 0, 9);
         let figures = truth.sent_figures(Arrivals::Open(100.0));
         assert_eq!(at(&figures, Figure::RequestRate, Statistic::Value), 90.909_091);
         assert_eq!(at(&figures, Figure::Lateness, Statistic::P50), 0.005);

@@ -146,15 +146,18 @@ fn append_reasoning(reply: &Reply, choice: u64, first: u64, count: u64, out: &mu
     out.push('"');
 }
 
-/// Appends tokens of reasoning, between tags if they are in the content.
+/// Appends tokens of reasoning. In the content, the first and the last of them are tags, as of models
+/// that generate these as tokens.
 fn append_thought(reply: &Reply, choice: u64, first: u64, count: u64, out: &mut String) {
     let is_aloud = reply.form.reasoning_place == ReasoningPlace::Think;
-    if is_aloud && first == 0 {
+    let begins = u64::from(is_aloud && first == 0);
+    let ends = u64::from(is_aloud && first + count == reply.reasoning);
+    if begins > 0 {
         out.push_str("<think>");
     }
-    reply.append_text(out, choice, first, count);
-    if is_aloud && first + count == reply.reasoning {
-        out.push_str("</think>");
+    reply.append_text(out, choice, first + begins, count.saturating_sub(begins + ends));
+    if ends > 0 {
+        out.push_str(" </think>");
     }
 }
 
@@ -167,13 +170,15 @@ fn append_call(reply: &Reply, choice: u64, out: &mut String) {
     );
 }
 
-/// Appends tokens in the arguments of a tool call: all of them are a JSON object with a text.
+/// Appends tokens in the arguments of a tool call: all of them are a JSON object with a text, whose
+/// beginning is the first token.
 fn append_arguments(reply: &Reply, choice: u64, first: u64, count: u64, out: &mut String) {
-    if first == reply.reasoning {
+    let begins = u64::from(first == reply.reasoning);
+    if begins > 0 {
         out.push_str(r#"{\"text\":\""#);
     }
     let mut text = String::new();
-    reply.append_text(&mut text, choice, first, count);
+    reply.append_text(&mut text, choice, first + begins, count - begins);
     // It is in a JSON string that is itself in one.
     let quoted = json_string(&text);
     out.push_str(&quoted[1..quoted.len() - 1]);
