@@ -31,7 +31,7 @@ pub(super) fn run(asked: &cli::Referee, out: &mut impl Write) -> anyhow::Result<
             .with_context(|| format!("cannot create {}", directory.display()))?;
     }
     let interrupt = interrupt::listen()?.interrupt();
-    let report = referee::run(&contestants, &hazards, &interrupt, out)?;
+    let report = referee::run(&contestants, &hazards, asked.repeats, &interrupt, out)?;
     if let Some(directory) = &asked.output {
         let json = serde_json::to_string_pretty(&report)?;
         let files = [
@@ -107,7 +107,7 @@ fn list(known: &[Client], out: &mut impl Write) -> anyhow::Result<()> {
     writeln!(out, "\nClients:")?;
     for client in known {
         let installed = if client.is_installed() { "installed" } else { "not installed" };
-        writeln!(out, "  {:20}{:16}{installed}", client.name, client.program)?;
+        writeln!(out, "  {:21}{:24}{installed}", client.name, client.program)?;
     }
     Ok(())
 }

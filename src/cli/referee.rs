@@ -28,6 +28,9 @@ pub struct Referee {
     /// Run this program itself
     #[arg(long = "self", conflicts_with_all = ["client", "command"])]
     pub(crate) itself: bool,
+    /// Number of times that a run is repeated if a figure is not right; the best run counts
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    pub(crate) repeats: usize,
     /// Directory for the table as referee.md, referee.json and referee.html
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,

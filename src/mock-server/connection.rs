@@ -24,17 +24,23 @@ pub(super) struct Wire(Lock<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the connection was accepted and when it was ready for a request; until the first one.
-    opened: Option<Opened>,
+    /// When the connection was accepted; until its first request.
+    connected: Option<Nanos>,
     last_read: Nanos,
+    /// When the kernel received what was read then.
+    last_received: Option<Nanos>,
     answer: Option<Tracked>,
 }
 
-/// When a connection was accepted, and when its client could send a request.
+/// When a request came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Opened {
-    pub(super) connected: Nanos,
-    pub(super) ready: Nanos,
+pub(super) struct Came {
+    /// When its connection was accepted, if it is the first one on it.
+    pub(super) connected: Option<Nanos>,
+    /// When the kernel received the end of its head, if that is known.
+    pub(super) received: Option<Nanos>,
+    /// The instant just after that was read.
+    pub(super) read: Nanos,
 }
 
 /// How the body of a response is delimited.
@@ -233,15 +239,16 @@ impl HeadEnd {
 }
 
 impl Wire {
-    pub(super) fn new(opened: Opened) -> Self {
-        Self(Lock::new(State { opened: Some(opened), ..State::default() }))
+    /// Creates the state of a connection that was accepted at `connected`.
+    pub(super) fn new(connected: Nanos) -> Self {
+        Self(Lock::new(State { connected: Some(connected), ..State::default() }))
     }
 
-    /// Begins a request. Returns the instant just after the latest read, and when the connection was
-    /// opened if the request is its first.
-    pub(super) fn arrival(&self) -> (Nanos, Option<Opened>) {
+    /// Begins a request, whose head was in the latest read.
+    pub(super) fn arrival(&self) -> Came {
         let mut state = self.0.lock();
-        (state.last_read, state.opened.take())
+        let State { last_read: read, last_received: received, .. } = *state;
+        Came { connected: state.connected.take(), received, read }
     }
 
     /// Attributes everything written from now on to `answer`.
@@ -354,8 +361,10 @@ impl hyper::rt::Read for Socket {
         let this = self.get_mut();
         let size = READ_SIZE.min(into.remaining());
         let mut buffer = ReadBuf::new(&mut this.incoming[..size]);
-        ready!(this.stream.poll_read(cx, &mut buffer))?;
-        this.wire.0.lock().last_read = Clock::now();
+        let received = ready!(this.stream.poll_read(cx, &mut buffer))?;
+        let mut state = this.wire.0.lock();
+        (state.last_read, state.last_received) = (Clock::now(), received);
+        drop(state);
         into.put_slice(buffer.filled());
         Poll::Ready(Ok(()))
     }
@@ -410,7 +419,7 @@ mod tests {
             number: 1,
             path: "/".into(),
             connected: None,
-            ready: None,
+            received: None,
             arrival: Nanos(0),
             admitted: Nanos(0),
             prompt_tokens: 0,
@@ -441,7 +450,7 @@ mod tests {
         #[test]
         fn stamps_are_of_the_write_with_the_last_byte(cuts in prop::collection::vec(0..50usize, 0..6)) {
             let sink = Arc::new(WriteLog::new(9, None).unwrap());
-            let wire = Wire::new(Opened { connected: Nanos(0), ready: Nanos(0) });
+            let wire = Wire::new(Nanos(0));
             wire.begin(Tracked::new(Some((request(), sink.clone())), None));
             wire.head(200, Framing::Chunked);
             let event = |bytes, last| Handed { bytes, last, ..handed() };
@@ -489,7 +498,7 @@ mod tests {
     /// The first write is free; a part of one does not count, and a drip has its own pace.
     #[test]
     fn writes_are_as_far_apart_as_asked() {
-        let wire = Wire::new(Opened { connected: Nanos(0), ready: Nanos(0) });
+        let wire = Wire::new(Nanos(0));
         let plan = || wire.plan(&[0; 9]);
         let begin = |pace| {
             wire.begin(Tracked::new(None, pace));

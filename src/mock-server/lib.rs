@@ -43,11 +43,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use base::lock::Lock;
+use base::platform::receive::keep_stamping;
 use base::timer::Timer;
 use base::units::Clock;
 pub use base::units::Nanos;
 
-use self::connection::{Opened, Socket, Wire};
+use self::connection::{Socket, Wire};
 pub use self::prefix_cache::PrefixCacheSize;
 pub use self::script::{FaultRule, Jitter, ReasoningPlace, Script, parse_duration, parse_fraction};
 use self::service::{Connection, Service};
@@ -203,6 +204,7 @@ impl MockServer {
     /// Starts the server on its own threads.
     pub fn start(config: Config) -> Result<Self, MockServerError> {
         config.script.check()?;
+        keep_stamping();
         let tls = config.tls.map(|tls| tls.config()).transpose()?;
         // Decoded on first use, which must not delay the first request.
         vocabulary::load();
@@ -395,14 +397,14 @@ async fn serve(service: Arc<Service>, mut connections: mpsc::Receiver<Accepted>)
 }
 
 async fn converse(stream: TcpStream, accepted: Nanos, service: Arc<Service>, timer: Timer) {
-    let (stream, ready) = match open(stream, accepted, &service, &timer).await {
-        Ok(opened) => opened,
+    let stream = match open(stream, accepted, &service, &timer).await {
+        Ok(stream) => stream,
         Err(error) => {
             tracing::debug!("a connection to the mock server failed: {error}");
             return;
         }
     };
-    let wire = Arc::new(Wire::new(Opened { connected: accepted, ready }));
+    let wire = Arc::new(Wire::new(accepted));
     let socket = Socket::new(stream, wire.clone(), &timer);
     let connection = Connection { service, wire, timer };
     let answer = service_fn(move |request| connection.clone().answer(request));
@@ -412,21 +414,18 @@ async fn converse(stream: TcpStream, accepted: Nanos, service: Arc<Service>, tim
 }
 
 /// Waits until the script has the connection read, and performs the TLS handshake if there is one.
-/// Returns since when the first request could be read, too.
 async fn open(
     stream: TcpStream,
     accepted: Nanos,
     service: &Service,
     timer: &Timer,
-) -> io::Result<(Stream, Nanos)> {
+) -> io::Result<Stream> {
     let Script { accept_delay, tls_delay, .. } = service.script;
-    stream.readable().await?;
-    let readable = Clock::now();
     timer.until(accepted + accept_delay).await;
-    let Some(config) = &service.tls else { return Ok((Stream::Plain(stream), readable)) };
+    let Some(config) = &service.tls else { return Ok(Stream::plain(stream)) };
     if tls_delay > Nanos::ZERO {
+        stream.readable().await?;
         timer.until(Clock::now() + tls_delay).await;
     }
-    let stream = Stream::accept(stream, config).await?;
-    Ok((stream, Clock::now()))
+    Stream::accept(stream, config).await
 }

@@ -25,7 +25,7 @@ use self::answer::{Answer, announce, models_body, not_found, plain, response, to
 use self::latest::LatestPrompts;
 use self::rate_limit::RateLimit;
 use super::activity::{Activity, Finish, InFlight};
-use super::connection::{Framing, Handed, Opened, Pace, Tracked, Wire};
+use super::connection::{Came, Framing, Handed, Pace, Tracked, Wire};
 use super::dialect::{Call, Dialect, LookupResult, Purpose, Route, SCRIPTED, json_string};
 use super::prefix_cache::PrefixCache;
 use super::reply::{Events, Reply, ReplyContent, Wording};
@@ -278,7 +278,7 @@ impl Connection {
         self,
         request: Request<Incoming>,
     ) -> Result<Response<Answer>, Closed> {
-        let (arrival, opened) = self.wire.arrival();
+        let came = self.wire.arrival();
         let service = &self.service;
         match (request.method(), request.uri().path()) {
             (&Method::GET, "/v1/models") => Ok(plain(JSON, service.models.clone())),
@@ -305,9 +305,7 @@ impl Connection {
                         None => not_found(path),
                     })
                 }
-                Some((dialect, route)) => {
-                    self.generate(dialect, route, (arrival, opened), request).await
-                }
+                Some((dialect, route)) => self.generate(dialect, route, came, request).await,
                 None => Ok(not_found(path)),
             },
         }
@@ -317,9 +315,10 @@ impl Connection {
         &self,
         dialect: &'static dyn Dialect,
         route: &'static Route,
-        (arrival, opened): (Nanos, Option<Opened>),
+        came: Came,
         request: Request<Incoming>,
     ) -> Result<Response<Answer>, Closed> {
+        let arrival = came.read;
         let (head, body) = request.into_parts();
         let body = match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => body.to_bytes(),
@@ -341,8 +340,8 @@ impl Connection {
             request_id: None,
             number,
             path: Cow::Borrowed(route.path),
-            connected: opened.map(|opened| opened.connected),
-            ready: opened.map(|opened| opened.ready),
+            connected: came.connected,
+            received: came.received,
             arrival,
             admitted: arrival,
             prompt_tokens: order.prompt_tokens,

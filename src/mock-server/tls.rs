@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -16,6 +16,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
 use base::input;
+use base::platform::receive::{Received, Receiver};
+use base::units::{Clock, Nanos};
 
 use super::MockServerError;
 
@@ -60,25 +62,42 @@ impl Tls {
 /// A client's connection.
 #[derive(Debug)]
 pub(super) enum Stream {
-    Plain(TcpStream),
+    Plain(TcpStream, Receiver),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
+    /// Takes a connection without TLS.
+    pub(super) fn plain(stream: TcpStream) -> Self {
+        let receiver = Receiver::new(&stream, true);
+        Self::Plain(stream, receiver)
+    }
+
     /// Performs the handshake.
     pub(super) async fn accept(stream: TcpStream, config: &Arc<ServerConfig>) -> io::Result<Self> {
         let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
         Ok(Self::Tls(Box::new(stream)))
     }
 
+    /// Reads into `into`. Returns when the kernel received it, if that is known.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<io::Result<Option<Nanos>>> {
         match self {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Plain(stream, receiver) => loop {
+                ready!(stream.poll_read_ready(cx))?;
+                match receiver.receive(stream, into.initialize_unfilled()) {
+                    Ok(Received { bytes, stamp_ns }) => {
+                        into.advance(bytes);
+                        return Poll::Ready(Ok(stamp_ns.and_then(instant_of)));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            },
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, into).map_ok(|()| None),
         }
     }
 
@@ -88,24 +107,30 @@ impl Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Plain(stream, _) => Pin::new(stream).poll_write(cx, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Plain(stream, _) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Plain(stream, _) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
+}
+
+/// Returns the instant of a timestamp of the kernel, by its age now.
+fn instant_of(stamp_ns: u64) -> Option<Nanos> {
+    let age = Clock::wall_now_ns().checked_sub(stamp_ns)?;
+    Clock::now().0.checked_sub(age).map(Nanos)
 }
 
 #[cfg(test)]

@@ -30,10 +30,10 @@ pub struct RequestLog {
     /// The instant when the server accepted the connection; only in its first request.
     #[serde(rename = "connected_ns", skip_serializing_if = "Option::is_none")]
     pub connected: Option<Nanos>,
-    /// The instant when the first bytes of the request were there, even if they were read later; with
-    /// TLS the end of the handshake. Only in the connection's first request.
-    #[serde(rename = "ready_ns", skip_serializing_if = "Option::is_none")]
-    pub ready: Option<Nanos>,
+    /// The instant when the kernel received the end of the request's head, which may have waited to be
+    /// read; not with TLS, nor where the system does not have such timestamps.
+    #[serde(rename = "received_ns", skip_serializing_if = "Option::is_none")]
+    pub received: Option<Nanos>,
     /// The instant just after the read that completed the request's head.
     #[serde(rename = "arrival_ns")]
     pub arrival: Nanos,
@@ -288,7 +288,7 @@ mod tests {
             number,
             path: "/v1/completions".into(),
             connected: None,
-            ready: None,
+            received: None,
             arrival: Nanos(1),
             admitted: Nanos(2),
             prompt_tokens: 3,
@@ -317,7 +317,7 @@ mod tests {
         let log = WriteLog::new(0, Some(&path)).unwrap();
         log.add(request(1, 1), false);
         let opened =
-            RequestLog { connected: Some(Nanos(0)), ready: Some(Nanos(1)), ..request(2, 0) };
+            RequestLog { connected: Some(Nanos(0)), received: Some(Nanos(1)), ..request(2, 0) };
         let cut = RequestLog { complete: false, cut: true, ..opened };
         log.add(RequestLog { request_id: None, status: None, ..cut }, false);
         log.close();
@@ -329,7 +329,7 @@ mod tests {
                 r#""write_start_ns":6,"written_ns":7,"#,
                 r#""tokens":1,"bytes":9}],"complete":true}"#,
                 "\n",
-                r#"{"number":2,"path":"/v1/completions","connected_ns":0,"ready_ns":1,"arrival_ns":1,"#,
+                r#"{"number":2,"path":"/v1/completions","connected_ns":0,"received_ns":1,"arrival_ns":1,"#,
                 r#""admitted_ns":2,"prompt_tokens":3,"events":[],"complete":false,"cut":true}"#,
                 "\n"
             )
@@ -386,14 +386,14 @@ mod tests {
         let events = prop::collection::vec(event(), 0..5);
         (texts, times, rest, events).prop_map(|(texts, times, rest, events)| {
             let (request_id, path) = texts;
-            let ([arrival, admitted], [connected, ready]) = times;
+            let ([arrival, admitted], [connected, received]) = times;
             let ([number, prompt_tokens], status, [complete, cut]) = rest;
             RequestLog {
                 request_id,
                 number,
                 path: path.into(),
                 connected: connected.map(Nanos),
-                ready: ready.map(Nanos),
+                received: received.map(Nanos),
                 arrival: Nanos(arrival),
                 admitted: Nanos(admitted),
                 prompt_tokens,

@@ -244,7 +244,8 @@ pub(crate) enum Choices {
     Each,
 }
 
-/// What counts output tokens.
+/// What counts output tokens. A description has the first three; the others are ways to count something
+/// else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Counting {
@@ -254,9 +255,11 @@ pub(crate) enum Counting {
     Text,
     /// A tokenizer, for the content without reasoning and tool calls.
     Content,
-    /// The number of events with output.
+    /// The number of events in which the client looks for tokens.
+    #[serde(skip)]
     Events,
     /// The number of tokens that was asked for, whatever was sent.
+    #[serde(skip)]
     Requested,
 }
 
@@ -344,7 +347,7 @@ impl Client {
     /// # Errors
     ///
     /// If the text is not TOML, or not a description that can be used.
-    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
         let client: Self =
             toml::from_str(text).context("is not a valid description of a client")?;
         for (figure, Reported { unit, places, .. }) in &client.figures {
@@ -454,6 +457,8 @@ impl Placeholders {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -474,5 +479,13 @@ mod tests {
         values.set("url", "http://a");
         assert_eq!(values.fill("{url}/v1?{x}={rate}&${url} {"), "http://a/v1?{x}=20&$http://a {");
         assert_eq!(values.fill(r#"{"a": {"b": {rate}}}"#), r#"{"a": {"b": 20}}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn no_description_panics(text in ".*", key in "[a-z_]{1,12}", value in ".{0,20}") {
+            let _ = Client::parse(&text);
+            let _ = Client::parse(&format!("name = \"a\"\nprogram = \"a\"\n{key} = {value}"));
+        }
     }
 }

@@ -27,6 +27,7 @@ pub(crate) fn names(
     for figure in TIMES {
         names.extend(times(figure, comparisons, truth, definition));
     }
+    names.extend(others(comparisons));
     names.dedup();
     names
 }
@@ -84,6 +85,19 @@ fn load(comparisons: &Comparisons) -> Vec<String> {
     [sent, peak.or(mean), rate, late].into_iter().flatten().collect()
 }
 
+/// What is wrong with the duration, or with what else is wrong although the duration is right.
+fn others(comparisons: &Comparisons) -> Option<String> {
+    let figures = [
+        Figure::BenchmarkDuration,
+        Figure::RequestThroughput,
+        Figure::OutputTokenThroughput,
+        Figure::InputTokens,
+    ];
+    let found = figures.into_iter().find_map(|figure| differing(comparisons, single(figure)))?;
+    let [reported, truth] = [found.reported, found.truth].map(|value| shown(found.figure, value));
+    Some(format!("{} is {reported}, in truth {truth}", found.figure.label()))
+}
+
 /// What is wrong with the output tokens.
 fn tokens(comparisons: &Comparisons, truth: &Truth, definition: &Definition) -> Option<String> {
     let key = single(Figure::OutputTokens);
@@ -95,6 +109,7 @@ fn tokens(comparisons: &Comparisons, truth: &Truth, definition: &Definition) -> 
     let as_defined = View { definition: definition.clone(), ..View::default() };
     let views = [
         (counting(Counting::Events), "counts events as tokens"),
+        (counting(Counting::Requested), "takes the requested number of tokens as received"),
         (counting(Counting::Content), "does not count reasoning and tool calls as output tokens"),
         (View { first_choice: true, ..as_defined.clone() }, "counts the tokens of one choice only"),
         (
@@ -109,20 +124,22 @@ fn tokens(comparisons: &Comparisons, truth: &Truth, definition: &Definition) -> 
     }))
 }
 
-/// Returns the text of the view by which all of `compared` are right, within the noise; of several
-/// the one by which they are most exact.
+/// Returns the text of the view by which all of `compared` are right, within the noise, and at least
+/// twice as exact as by the client's definitions; of several the one by which they are most exact.
 fn fitting<T>(
     views: impl IntoIterator<Item = (View, T)>,
     compared: &[&Comparison],
     truth: &Truth,
 ) -> Option<T> {
+    let as_defined = compared.iter().map(|it| it.error.abs()).fold(0.0, f64::max);
     let error = |view: &View| {
         let figures = truth.figures(view);
-        compared.iter().try_fold(0.0, |worst: f64, it| {
+        let worst = compared.iter().try_fold(0.0, |worst: f64, it| {
             let value = figures.get(&(it.figure, it.statistic))?;
             let error = ((it.reported - value) / value).abs();
             (error <= TOLERANCE.max(NOISE * it.noise)).then_some(worst.max(error))
-        })
+        })?;
+        (worst <= as_defined / 2.0).then_some(worst)
     };
     let found = views.into_iter().filter_map(|(view, text)| Some((error(&view)?, text)));
     found.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, text)| text)
@@ -163,8 +180,8 @@ fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition)
     let mut views: Vec<(View, String)> = Vec::new();
     let mut add = |view, text: &str| views.push((view, text.to_owned()));
     for (first_token, text) in [
-        (FirstToken::Byte, "includes the first event of any kind, such as that with the role"),
         (FirstToken::Choice, "takes an event without text as the first token"),
+        (FirstToken::Byte, "takes the first event of any kind as the first token"),
         (FirstToken::Content, "takes reasoning or a tool call as the first token"),
         (FirstToken::Text, "waits for content after the reasoning"),
     ] {
@@ -220,4 +237,70 @@ fn shift(of_figure: &[&Comparison]) -> Option<String> {
         let way = if middle > 0.0 { "long" } else { "short" };
         format!("is {by} too {way} in all statistics")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Figures;
+    use crate::judge::{Observed, compare};
+    use crate::truth::tests::varied;
+
+    /// Returns what is said of a client that reports the figures of `view`, changed by `change`.
+    fn said(view: &View, change: impl Fn(&mut Figures)) -> Vec<String> {
+        let truth = Truth::new((1..=40).map(varied).collect(), 0, 9);
+        let mut reported = truth.figures(view);
+        change(&mut reported);
+        let definition = Definition::default();
+        let defined = View { definition: definition.clone(), ..View::default() };
+        let observed = Observed { reported, truth: truth.figures(&defined), ..Observed::default() };
+        let none = Figures::new();
+        names(&compare(&observed, &none, &none), &truth, &definition)
+    }
+
+    fn of(definition: Definition) -> Vec<String> {
+        said(&View { definition, ..View::default() }, |_| {})
+    }
+
+    fn has(said: &[String], text: &str) -> bool {
+        said.iter().any(|it| it == text)
+    }
+
+    #[test]
+    fn other_definitions_are_named() {
+        assert_eq!(of(Definition::default()), Vec::<String>::new());
+        let of_first = |first_token| of(Definition { first_token, ..Definition::default() });
+        let found = of_first(FirstToken::Choice);
+        assert!(has(&found, "TTFT takes an event without text as the first token"), "{found:?}");
+        let found = of_first(FirstToken::Text);
+        assert!(has(&found, "TTFT waits for content after the reasoning"), "{found:?}");
+        let found = of(Definition { end: End::Stream, ..Definition::default() });
+        let expected = "latency ends with the stream rather than with its content";
+        assert!(has(&found, expected), "{found:?}");
+        let found = of(Definition { start: Start::Send, ..Definition::default() });
+        let expected = "TTFT starts when the request is sent, after the connection is made";
+        assert!(has(&found, expected), "{found:?}");
+        let output_tokens = Countings::One(Counting::Events);
+        let found = of(Definition { output_tokens, ..Definition::default() });
+        assert!(has(&found, "counts events as tokens"), "{found:?}");
+        assert!(has(&found, "ITL is per event rather than per token"), "{found:?}");
+    }
+
+    #[test]
+    fn missing_requests_and_shifts_are_named() {
+        let found = said(&View { without_slowest: 1, ..View::default() }, |_| {});
+        assert!(has(&found, "1 of 40 successful requests are missing"), "{found:?}");
+        assert!(has(&found, "latency leaves out the slowest 2.5% of the requests"), "{found:?}");
+        let found = said(&View::default(), |reported| {
+            for ((figure, _), value) in reported {
+                *value += if *figure == Figure::TimeToFirstToken { 0.005 } else { 0.0 };
+            }
+        });
+        assert_eq!(found, ["TTFT is 5.00 ms too long in all statistics"]);
+        let found = said(&View::default(), |reported| {
+            reported.insert((Figure::BenchmarkDuration, Statistic::Value), 1.0);
+        });
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("duration is 1.000 s, in truth "), "{found:?}");
+    }
 }

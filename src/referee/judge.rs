@@ -1,5 +1,6 @@
 //! Judges the figures of a client by those of the server's log.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -159,18 +160,11 @@ fn lateness(observed: &Observed, noise: &impl Fn(&Key) -> f64) -> Option<(Key, C
     Some((key, judged))
 }
 
-/// Takes the better of two runs for each figure: an error that is not there again is not the
-/// client's.
-pub(crate) fn better(first: Comparisons, second: &Comparisons) -> Comparisons {
-    first
-        .into_iter()
-        .map(|(key, one)| match second.get(&key) {
-            Some(other) if (other.verdict, other.error.abs()) < (one.verdict, one.error.abs()) => {
-                (key, other.clone())
-            }
-            _ => (key, one),
-        })
-        .collect()
+/// Orders runs by their worst figure, the better one first.
+pub(crate) fn order(one: &Comparisons, other: &Comparisons) -> Ordering {
+    let [one, other] = [one, other].map(worst);
+    let rank = |run: Option<&Comparison>| run.map(|worst| (worst.verdict, worst.error.abs()));
+    rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal)
 }
 
 /// Returns the figure that is most wrong.
@@ -241,14 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_must_be_there_twice() {
+    fn the_run_whose_worst_figure_is_least_wrong_is_first() {
         let run = |reported| {
             let judged = Comparison::judge(TTFT, reported, 0.05, 0.0, 0.0);
             Comparisons::from([(TTFT, judged)])
         };
-        let verdict = |first, second| better(run(first), &run(second))[&TTFT].verdict;
-        assert_eq!(verdict(0.06, 0.05), Verdict::Agrees);
-        assert_eq!(verdict(0.05, 0.06), Verdict::Agrees);
-        assert_eq!(verdict(0.06, 0.055), Verdict::Differs);
+        assert_eq!(order(&run(0.05), &run(0.06)), Ordering::Less);
+        assert_eq!(order(&run(0.06), &run(0.055)), Ordering::Greater);
+        assert_eq!(order(&run(0.04), &run(0.055)), Ordering::Greater);
     }
 }

@@ -27,9 +27,6 @@ mod truth;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
-use std::process::{Command, Stdio};
-
-use regex_automata::meta::Regex;
 
 use base::interrupt::Interrupt;
 use base::platform::cores::keep_to;
@@ -47,8 +44,8 @@ use self::report::{Cell, ClientInfo, Judged, Outcome};
 use self::run::{Failure, Finished};
 pub use self::server::Server;
 
-/// How many times a run is repeated in which a figure is not right.
-const REPEATS: usize = 2;
+/// An error that no coincidence explains.
+const CERTAIN: f64 = 0.2;
 
 /// A client and how it is called here.
 #[derive(Debug, Clone)]
@@ -96,19 +93,10 @@ impl Contestant {
         Ok(command.clone())
     }
 
-    fn info(&self) -> ClientInfo {
+    fn info(&self, interrupt: &Interrupt) -> ClientInfo {
         let Client { name, documentation, source, says, definition, .. } = self.client.clone();
-        ClientInfo { name, version: self.version(), documentation, source, says, definition }
-    }
-
-    /// Returns the version that the program prints, if it does.
-    fn version(&self) -> Option<String> {
-        let (program, arguments) = self.client.version.split_first()?;
-        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let version = Regex::new(r"\d+(\.\d+)+[0-9A-Za-z.+-]*").ok()?;
-        version.find(text.as_bytes()).map(|found| text[found.range()].to_owned())
+        let version = run::version(&self.client.version, interrupt);
+        ClientInfo { name, version, documentation, source, says, definition }
     }
 
     /// Returns the command that repeats a cell.
@@ -123,7 +111,8 @@ impl Contestant {
     }
 }
 
-/// Runs each of `contestants` under each of `hazards`, and writes a line for each to `out` as it ends.
+/// Runs each of `contestants` under each of `hazards`, again up to `repeats` times if a figure is not
+/// right, and writes a line for each to `out` as it ends.
 /// Returns what was found, as far as the user did not interrupt it.
 ///
 /// # Errors
@@ -132,17 +121,20 @@ impl Contestant {
 pub fn run(
     contestants: &[Contestant],
     hazards: &[&'static Hazard],
+    repeats: usize,
     interrupt: &Interrupt,
     out: &mut impl Write,
 ) -> anyhow::Result<Report> {
     let cores = Cores::split();
     keep_to(&cores.client)?;
-    let mut report =
-        Report::new(hazards, contestants.iter().map(Contestant::info).collect(), &cores);
+    let infos = contestants.iter().map(|it| it.info(interrupt)).collect();
+    let mut report = Report::new(hazards, infos, &cores);
     for hazard in hazards {
         let mut noise = None;
         for (at, contestant) in contestants.iter().enumerate() {
-            let Some(outcome) = outcome(contestant, hazard, &cores, &mut noise, interrupt)? else {
+            let Some(outcome) =
+                outcome(contestant, hazard, repeats, &cores, &mut noise, interrupt)?
+            else {
                 report.is_interrupted = true;
                 return Ok(report);
             };
@@ -164,6 +156,7 @@ pub fn run(
 fn outcome(
     contestant: &Contestant,
     hazard: &Hazard,
+    repeats: usize,
     cores: &Cores,
     noise: &mut Option<Figures>,
     interrupt: &Interrupt,
@@ -186,35 +179,36 @@ fn outcome(
     let compare = |finished: &Finished, noise: &Option<Figures>| {
         judge::compare(&finished.observed, &noise.clone().unwrap_or_default(), &chance)
     };
-    let Some(first) = once()? else { return Ok(None) };
-    let first = match first {
-        Ok(first) => first,
-        Err(error) => return Ok(Some(Outcome::failed(&error))),
-    };
-    let mut compared = compare(&first, noise);
-    let mut finished = first;
-    for _ in 0..REPEATS {
-        if compared.values().all(|comparison| comparison.verdict == Verdict::Agrees) {
-            break;
-        }
-        // What is wrong because something disturbed the run is right, or noise, in another one.
-        let more = run::noise(hazard, cores)?;
-        for (key, error) in more {
-            let known = noise.get_or_insert_default().entry(key).or_insert(error);
-            *known = known.max(error);
-        }
-        compared = compare(&finished, noise);
+    let mut runs: Vec<Finished> = Vec::new();
+    loop {
         match once()? {
             None => return Ok(None),
             Some(Err(error)) => return Ok(Some(Outcome::failed(&error))),
-            Some(Ok(second)) => {
-                compared = judge::better(compared, &compare(&second, noise));
-                finished = second;
-            }
+            Some(Ok(finished)) => runs.push(finished),
+        }
+        // What is wrong because something disturbed a run is right, or noise, in another one.
+        let compared = runs.iter().map(|finished| (compare(finished, noise), finished));
+        let best = compared.min_by(|one, other| judge::order(&one.0, &other.0));
+        let Some((compared, finished)) = best else { return Ok(None) };
+        if runs.len() > repeats || !needs_repeating(&compared) {
+            let deviations = deviation::names(&compared, &finished.truth, &client.definition);
+            let judged = Judged::new(&compared, deviations, &finished.truth);
+            return Ok(Some(Outcome::Judged(judged)));
+        }
+        for (key, error) in run::noise(hazard, cores)? {
+            let known = noise.get_or_insert_default().entry(key).or_insert(error);
+            *known = known.max(error);
         }
     }
-    let deviations = deviation::names(&compared, &finished.truth, &client.definition);
-    Ok(Some(Outcome::Judged(Judged::new(&compared, deviations, &finished.truth))))
+}
+
+/// Whether something that disturbed a run may explain what is not right. Counts are right or wrong.
+fn needs_repeating(compared: &judge::Comparisons) -> bool {
+    let mut wrong = compared.values().filter(|it| it.verdict != Verdict::Agrees).peekable();
+    let is_certain = |it: &judge::Comparison| {
+        it.verdict == Verdict::Differs && (it.figure.is_count() || it.error.abs() > CERTAIN)
+    };
+    wrong.peek().is_some() && !wrong.any(is_certain)
 }
 
 /// Returns the errors that random arrivals explain: three standard deviations of their number.

@@ -161,10 +161,10 @@ impl Cell {
     pub(crate) fn line(&self) -> String {
         let Self { hazard, client, outcome, .. } = self;
         let (word, label) = (outcome.word(), outcome.label());
-        let mut text = format!("{hazard:18}{client:20}{word:13}{label}\n");
+        let mut text = format!("{hazard:18}{client:21}{word:13}{label}\n");
         for deviation in outcome.deviations() {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{:18}{:20}- {deviation}", "", "");
+            let _ = writeln!(text, "{:18}{:21}- {deviation}", "", "");
         }
         text
     }

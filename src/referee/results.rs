@@ -64,6 +64,17 @@ pub(crate) fn figures(client: &Client, text: &str) -> anyhow::Result<Figures> {
     Ok(figures)
 }
 
+impl Client {
+    /// Checks that figures can be read from the text of its results.
+    ///
+    /// # Errors
+    ///
+    /// If the text cannot be parsed, a figure is not a number, or there is none.
+    pub fn check_results(&self, text: &str) -> anyhow::Result<()> {
+        figures(self, text).map(|_| ())
+    }
+}
+
 enum Source<'a> {
     Tree(Value),
     Text(&'a str),
@@ -122,17 +133,33 @@ fn captures<'t>(
     Ok(Some((value, group(2))))
 }
 
-/// Parses JSON, or the last line that is JSON, for files to which each run adds a line.
+/// Parses JSON, or the last line, for files to which each run adds a line.
 fn last_json(text: &str) -> anyhow::Result<Value> {
-    let whole = serde_json::from_str(text);
-    match whole {
-        Ok(value) => Ok(value),
-        Err(error) => {
-            let mut lines = text.lines().rev().filter(|line| !line.trim().is_empty());
-            let last = lines.next().and_then(|line| serde_json::from_str(line).ok());
-            last.ok_or(error).context("it is not JSON")
+    let text = without_nan(text);
+    serde_json::from_str(&text).or_else(|error| {
+        let last = text.lines().rfind(|line| !line.trim().is_empty());
+        let last = last.and_then(|line| serde_json::from_str(line).ok());
+        last.ok_or(error).context("it is not JSON")
+    })
+}
+
+/// Replaces what Python writes for numbers that JSON does not have.
+fn without_nan(text: &str) -> String {
+    let mut json = String::with_capacity(text.len());
+    // Every other part is within quotes, but for those that a backslash precedes.
+    let mut is_quoted = false;
+    for part in text.split_inclusive('"') {
+        if is_quoted {
+            json.push_str(part);
+        } else {
+            let part = part.replace("-Infinity", "null").replace("Infinity", "null");
+            json.push_str(&part.replace("NaN", "null"));
         }
+        let before = part.strip_suffix('"').unwrap_or(part);
+        let slashes = before.len() - before.trim_end_matches('\\').len();
+        is_quoted ^= !(is_quoted && slashes % 2 == 1);
     }
+    json
 }
 
 /// Parses a CSV file to an object with a member for each row, by its first column, whose members
@@ -230,6 +257,10 @@ mod tests {
         // Of several documents, the last line is read.
         let found = figures(&client, "{\"n\":1}\n{\"n\":2}\n").unwrap();
         assert_eq!(found[&(Figure::RequestCount, Statistic::Value)], 2.0);
+        // Python writes numbers that JSON does not have.
+        let text = r#"{"a":{"mean":NaN},"NaN \" NaN":[-Infinity,Infinity],"n":3}"#;
+        assert_eq!(figures(&client, text).unwrap().len(), 1);
+        assert_eq!(without_nan(text), r#"{"a":{"mean":null},"NaN \" NaN":[null,null],"n":3}"#);
         let error = format!("{:#}", figures(&client, r#"{"n":[]}"#).unwrap_err());
         assert_eq!(error, "successful requests : /n is not a number");
         assert!(figures(&client, "{}").is_err());

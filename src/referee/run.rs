@@ -8,6 +8,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use regex_automata::meta::Regex;
 use serde_json::{Map, Value, json};
 
 use base::input;
@@ -38,6 +39,9 @@ const MODEL: &str = "mock-model";
 /// Time that a client may take beside the load itself, and the factor by which it may be slower.
 const PATIENCE: Duration = Duration::from_mins(3);
 const SLOWNESS: f64 = 8.0;
+/// Maximum duration of a command that prints a version, and size of what it prints.
+const MAX_VERSION_TIME: Duration = Duration::from_mins(1);
+const MAX_VERSION_BYTES: u64 = 1 << 20;
 /// Pause between two looks at whether the user interrupts.
 const LOOK: Duration = Duration::from_millis(100);
 /// Maximum length of the end of a client's output that an error has.
@@ -184,27 +188,50 @@ impl<'a> Stage<'a> {
         let process = prepare().map_err(Failure::Client)?;
         let limit = PATIENCE + Duration::from_secs_f64(SLOWNESS * self.hazard.seconds());
         await_end(process, limit, interrupt).map_err(|failure| match failure {
-            Failure::Client(error) => Failure::Client(with_output(error, &stdout, &stderr)),
+            Failure::Client(error) => {
+                Failure::Client(with_output(&error, line, [&stdout, &stderr]))
+            }
             other => other,
         })?;
         let pattern = values.fill(&client.results.file);
         results::read(client, &pattern, &stdout)
-            .map_err(|error| Failure::Client(with_output(error, &stdout, &stderr)))
+            .map_err(|error| Failure::Client(with_output(&error, line, [&stdout, &stderr])))
     }
 }
 
+/// Returns the version that a command prints, if it does.
+pub(crate) fn version(command: &[String], interrupt: &Interrupt) -> Option<String> {
+    let (program, arguments) = command.split_first()?;
+    let mut output = tempfile::tempfile().ok()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(output.try_clone().ok()?).stderr(output.try_clone().ok()?);
+    process::lead_group(&mut command);
+    // Some print it and fail.
+    let _ = await_end(command.spawn().ok()?, MAX_VERSION_TIME, interrupt);
+    output.seek(SeekFrom::Start(0)).ok()?;
+    let text = input::whole(output, MAX_VERSION_BYTES).ok()?;
+    let found = Regex::new(r"\d+(\.\d+)+[0-9A-Za-z.+-]*").ok()?.find(&text)?;
+    Some(String::from_utf8_lossy(&text[found.range()]).into_owned())
+}
+
 /// Adds the end of what a client has printed to an error.
-fn with_output(error: anyhow::Error, stdout: &Path, stderr: &Path) -> anyhow::Error {
+fn with_output(
+    error: &anyhow::Error,
+    line: &[String],
+    [stdout, stderr]: [&Path; 2],
+) -> anyhow::Error {
     let tail = |path: &Path| {
         let mut file = File::open(path).ok()?;
         let length = file.metadata().ok()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
         let text = String::from_utf8_lossy(&input::whole(file, TAIL).ok()?).into_owned();
-        Some(redact::printable(text.trim())).filter(|text| !text.is_empty())
+        let text = redact::message(&redact::printable(text.trim()), line);
+        Some(text).filter(|text| !text.is_empty())
     };
     match tail(stderr).or_else(|| tail(stdout)) {
-        Some(text) => error.context(format!("its output ends with: {text}")),
-        None => error,
+        Some(text) => anyhow::anyhow!("{error:#}; its output ends with: {text}"),
+        None => anyhow::anyhow!("{error:#}"),
     }
 }
 

@@ -100,7 +100,7 @@ impl Truth {
 
     /// Returns the time from the first start to the last end, in seconds.
     fn duration(&self, definition: &Definition) -> Option<f64> {
-        let first = self.requests.iter().map(|request| start(request, definition.start)).min()?;
+        let first = self.requests.iter().map(|request| start(request, Start::Call)).min()?;
         let end = |request| match definition.duration_end {
             None => end_of_stream(request),
             Some(end) => last(request, end).unwrap_or_else(|| end_of_stream(request)),
@@ -120,8 +120,7 @@ impl Truth {
                 figures.extend(mean.map(|mean| ((Figure::Concurrency, Statistic::Mean), mean)));
             }
             Arrivals::Open(rate) => {
-                let times: Vec<_> =
-                    self.requests.iter().map(|it| it.arrival.as_seconds()).collect();
+                let times: Vec<_> = self.requests.iter().map(|it| came(it).as_seconds()).collect();
                 if let [first, .., last] = times[..] {
                     let measured = (times.len() - 1) as f64 / (last - first).max(1e-9);
                     figures.insert((Figure::RequestRate, Statistic::Value), measured);
@@ -137,10 +136,10 @@ impl Truth {
     fn concurrency(&self, asked: u64) -> (u64, Option<f64>) {
         let ends = self.requests.iter().map(|request| (end_of_stream(request), -1_i64));
         let mut changes: Vec<_> =
-            self.requests.iter().map(|it| (it.arrival, 1)).chain(ends).collect();
+            self.requests.iter().map(|it| (came(it), 1)).chain(ends).collect();
         // An end comes before an arrival at the same instant.
         changes.sort_unstable();
-        let last_arrival = self.requests.iter().map(|request| request.arrival).max();
+        let last_arrival = self.requests.iter().map(came).max();
         let (mut now, mut peak, mut reached, mut before) = (0_i64, 0, None, Nanos::ZERO);
         let mut held = 0.0;
         for (at, change) in changes {
@@ -182,12 +181,18 @@ fn is_abandoned(request: &RequestLog) -> bool {
     !request.complete && !request.cut
 }
 
+/// Returns when a request came to the server.
+fn came(request: &RequestLog) -> Nanos {
+    request.received.unwrap_or(request.arrival)
+}
+
+/// Returns when a request started. A call is not seen before its connection; a server with many of them
+/// may accept it only after the request has come.
 fn start(request: &RequestLog, start: Start) -> Nanos {
-    let known = match start {
-        Start::Call => request.connected,
-        Start::Send => request.ready,
-    };
-    known.unwrap_or(request.arrival)
+    match start {
+        Start::Call => request.connected.map_or(came(request), |at| at.min(came(request))),
+        Start::Send => came(request),
+    }
 }
 
 fn end_of_stream(request: &RequestLog) -> Nanos {
@@ -296,7 +301,7 @@ impl<'l> Response<'l> {
 
     /// Returns the number of output tokens; `None` if the client cannot count them.
     fn tokens(&self) -> Option<u64> {
-        let mut events = self.events();
+        let events = self.events();
         let has_usage = self.log.events.iter().any(|event| event.kind == EventKind::Usage);
         Some(match self.definition().output_tokens.of(has_usage)? {
             Counting::Usage | Counting::Text => events.map(|(event, _)| event.tokens).sum(),
@@ -305,9 +310,7 @@ impl<'l> Response<'l> {
                 .map(|(event, _)| event.tokens)
                 .sum(),
             Counting::Requested => self.osl,
-            Counting::Events => {
-                events.by_ref().filter(|(event, _)| event.tokens > 0).count() as u64
-            }
+            Counting::Events => self.sequences().iter().map(|all| all.len() as u64).sum(),
         })
     }
 }
@@ -326,8 +329,9 @@ const fn has_token(kind: EventKind, first: FirstToken) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::client::Countings;
 
     fn event(kind: EventKind, at_ms: u64, tokens: u64) -> EventLog {
         let at = Nanos(at_ms * 1_000_000);
@@ -343,7 +347,7 @@ mod tests {
             number,
             path: "/v1/chat/completions".into(),
             connected: Some(Nanos(90_000_000)),
-            ready: Some(Nanos(95_000_000)),
+            received: Some(Nanos(95_000_000)),
             arrival: Nanos(100_000_000),
             admitted: Nanos(100_000_000),
             status: Some(200),
@@ -359,6 +363,16 @@ mod tests {
             cut: false,
             complete: true,
         }
+    }
+
+    /// A request whose times grow with its number; the last of 40 is much slower.
+    pub(crate) fn varied(number: u64) -> RequestLog {
+        let mut request = request(number);
+        let extra = if number == 40 { 400 } else { number };
+        for event in request.events.iter_mut().skip(1) {
+            event.written = event.written.map(|at| at + Nanos(extra * 1_000_000));
+        }
+        request
     }
 
     fn at(figures: &Figures, figure: Figure, statistic: Statistic) -> f64 {
@@ -412,12 +426,20 @@ mod tests {
         };
         assert_eq!(tokens(r#""usage""#, request(1)), 5.0);
         assert_eq!(tokens(r#""content""#, request(1)), 4.0);
-        assert_eq!(tokens(r#""events""#, request(1)), 3.0);
         let mut without = request(1);
         without.events.retain(|event| event.kind != EventKind::Usage);
-        assert_eq!(tokens(r#"["usage", "events"]"#, without.clone()), 3.0);
-        assert_eq!(tokens(r#"["usage", "requested"]"#, without.clone()), 9.0);
+        assert_eq!(tokens(r#"["usage", "content"]"#, without.clone()), 4.0);
         assert_eq!(tokens(r#""usage""#, without), 0.0);
+        let counted = |counting, first_token| {
+            let output_tokens = Countings::One(counting);
+            let definition = Definition { first_token, output_tokens, ..Definition::default() };
+            let view = View { definition, ..View::default() };
+            let figures = Truth::new(vec![request(1)], 0, 9).figures(&view);
+            at(&figures, Figure::OutputTokens, Statistic::Value)
+        };
+        assert_eq!(counted(Counting::Events, FirstToken::Content), 3.0);
+        assert_eq!(counted(Counting::Events, FirstToken::Choice), 4.0);
+        assert_eq!(counted(Counting::Requested, FirstToken::Content), 9.0);
     }
 
     #[test]
@@ -461,7 +483,7 @@ mod tests {
     fn sent(arrival_ms: u64, end_ms: u64) -> RequestLog {
         let arrival = Nanos(arrival_ms * 1_000_000);
         let events = vec![event(EventKind::Content, end_ms, 1)];
-        RequestLog { arrival, events, ..request(arrival_ms) }
+        RequestLog { arrival, received: None, events, ..request(arrival_ms) }
     }
 
     #[test]

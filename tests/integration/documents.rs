@@ -411,6 +411,18 @@ fn the_architecture_has_the_modules_in_their_order() {
     assert_eq!(listed, modules);
 }
 
+#[test]
+fn the_page_of_the_referee_has_its_hazards() {
+    let page = page_at("docs/referee.md");
+    let listed: Vec<_> = rows(&page, "| hazard | what happens |")
+        .into_iter()
+        .map(|(_, cells)| (cells[0].trim_matches('`').to_owned(), cells[1].clone()))
+        .collect();
+    let hazards = referee::HAZARDS.iter();
+    let expected: Vec<_> = hazards.map(|it| (it.name.to_owned(), it.says.to_owned())).collect();
+    assert_eq!(listed, expected);
+}
+
 /// Prefixes of paths in the repository.
 const TOP: &[&str] = &[
     "src/",
