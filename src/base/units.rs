@@ -163,6 +163,14 @@ impl Clock {
         self.wall_origin_ns.saturating_add(at.0).saturating_sub(self.monotonic_origin.0)
     }
 
+    /// Returns the monotonic instant of a wall time that has just passed, by its age now. It is wrong if
+    /// the wall clock was set in between.
+    #[must_use]
+    pub fn of_recent_wall_ns(wall_ns: u64) -> Option<Nanos> {
+        let age = Self::wall_now_ns().checked_sub(wall_ns)?;
+        Self::now().0.checked_sub(age).map(Nanos)
+    }
+
     /// Returns the monotonic instant of a wall time; the inverse of [`Clock::wall_ns`].
     #[must_use]
     pub const fn at_wall_ns(&self, wall_ns: u64) -> Nanos {
@@ -355,6 +363,14 @@ mod tests {
         assert_eq!(Unit::Seconds.convert(2.5, Unit::Milliseconds), 2500.0);
         assert_eq!(Unit::Bytes.convert(512.0, Unit::Kilobytes), 0.5);
         assert_eq!(Unit::Tokens.convert(7.0, Unit::Tokens), 7.0);
+    }
+
+    #[test]
+    fn a_recent_wall_time_is_converted_by_its_age() {
+        let (before, wall_ns) = (Clock::now(), Clock::wall_now_ns());
+        assert!(Clock::of_recent_wall_ns(wall_ns).unwrap() >= before);
+        // It is not of the past.
+        assert_eq!(Clock::of_recent_wall_ns(u64::MAX), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
 use base::input;
-use base::platform::receive::{Received, Receiver};
+use base::platform::receive::Receiver;
 use base::units::{Clock, Nanos};
 
 use super::MockServerError;
@@ -89,9 +89,10 @@ impl Stream {
             Self::Plain(stream, receiver) => loop {
                 ready!(stream.poll_read_ready(cx))?;
                 match receiver.receive(stream, into.initialize_unfilled()) {
-                    Ok(Received { bytes, stamp_ns }) => {
-                        into.advance(bytes);
-                        return Poll::Ready(Ok(stamp_ns.and_then(instant_of)));
+                    Ok(read) => {
+                        into.advance(read.bytes);
+                        let at = read.stamp_ns.and_then(Clock::of_recent_wall_ns);
+                        return Poll::Ready(Ok(at));
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Poll::Ready(Err(error)),
@@ -125,12 +126,6 @@ impl Stream {
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
-}
-
-/// Returns the instant of a timestamp of the kernel, by its age now.
-fn instant_of(stamp_ns: u64) -> Option<Nanos> {
-    let age = Clock::wall_now_ns().checked_sub(stamp_ns)?;
-    Clock::now().0.checked_sub(age).map(Nanos)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::client::{Counting, Countings, Definition, End, Failed, FirstToken, Start};
 use super::figure::{Figure, Key, Statistic, shown};
-use super::judge::{Comparison, Comparisons, NOISE, TOLERANCE, Verdict};
+use super::judge::{Comparison, Comparisons, NOISE, TOLERANCE, Verdict, relative};
 use super::truth::{Truth, View};
 
 /// The distributions whose deviations are looked at, in order.
@@ -124,22 +124,28 @@ fn tokens(comparisons: &Comparisons, truth: &Truth, definition: &Definition) -> 
     }))
 }
 
-/// Returns the text of the view by which all of `compared` are right, within the noise, and at least
-/// twice as exact as by the client's definitions; of several the one by which they are most exact.
+/// How many times as exact the figures must be by another view for it to explain them.
+const EXPLAINS: f64 = 2.0;
+/// The same if they are not right by that view either.
+const EXPLAINS_MOST: f64 = 5.0;
+
+/// Returns the text of the view that explains `compared`: by it they are right within the noise, and far
+/// more exact than by the client's definitions. Of several, the one by which they are most exact.
 fn fitting<T>(
     views: impl IntoIterator<Item = (View, T)>,
     compared: &[&Comparison],
     truth: &Truth,
 ) -> Option<T> {
     let as_defined = compared.iter().map(|it| it.error.abs()).fold(0.0, f64::max);
+    let noise = compared.iter().map(|it| it.noise).fold(0.0, f64::max);
     let error = |view: &View| {
         let figures = truth.figures(view);
         let worst = compared.iter().try_fold(0.0, |worst: f64, it| {
             let value = figures.get(&(it.figure, it.statistic))?;
-            let error = ((it.reported - value) / value).abs();
-            (error <= TOLERANCE.max(NOISE * it.noise)).then_some(worst.max(error))
+            Some(worst.max(relative(it.figure, it.reported - value, it.truth).abs()))
         })?;
-        (worst <= as_defined / 2.0).then_some(worst)
+        let is_right = worst <= TOLERANCE.max(NOISE * noise) && worst * EXPLAINS <= as_defined;
+        (is_right || worst * EXPLAINS_MOST <= as_defined).then_some(worst)
     };
     let found = views.into_iter().filter_map(|(view, text)| Some((error(&view)?, text)));
     found.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, text)| text)
@@ -216,7 +222,10 @@ fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition)
     );
     let one_choice = View { first_choice: true, ..as_defined.clone() };
     add(one_choice, "is that of one choice only");
-    for slowest in 1..=(truth.sent() / 20).max(1) {
+    let is_of_requests = of_figure
+        .iter()
+        .all(|it| matches!(it.figure, Figure::TimeToFirstToken | Figure::RequestLatency));
+    for slowest in (1..=(truth.sent() / 20).max(1)).filter(|_| is_of_requests) {
         let view = View { without_slowest: slowest, ..as_defined.clone() };
         let share = slowest as f64 / truth.sent() as f64 * 100.0;
         views.push((view, format!("leaves out the slowest {share:.1}% of the requests")));
@@ -230,7 +239,7 @@ fn shift(of_figure: &[&Comparison]) -> Option<String> {
     let [low, high] = [f64::min, f64::max].map(|pick| shifts.iter().copied().reduce(pick));
     let (low, high) = (low?, high?);
     let middle = low.midpoint(high);
-    let is_constant = high - low <= 0.3 * middle.abs();
+    let is_constant = high - low <= 0.5 * middle.abs();
     let figure = of_figure.first()?.figure;
     (shifts.len() >= 3 && is_constant).then(|| {
         let by = shown(figure, middle.abs());

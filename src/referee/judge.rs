@@ -64,7 +64,7 @@ impl Comparison {
         allowed: f64,
         noise: f64,
     ) -> Self {
-        let error = relative(reported, truth);
+        let error = relative(figure, reported - truth, truth);
         let wrong_by = error.abs();
         let is_right = if is_exact(figure) { error == 0.0 } else { wrong_by <= TOLERANCE };
         let verdict = if is_right {
@@ -97,9 +97,15 @@ const fn is_exact(figure: Figure) -> bool {
     matches!(figure, Figure::RequestCount | Figure::ErrorRequestCount | Figure::RequestsSent)
 }
 
-/// Returns the difference as a fraction of `truth`.
-fn relative(reported: f64, truth: f64) -> f64 {
-    if reported == truth { 0.0 } else { (reported - truth) / truth.abs() }
+/// The latency in seconds to which shorter ones are compared: a thread of an idle machine needs some
+/// tenths of a millisecond to wake up.
+const SHORT: f64 = 0.02;
+
+/// Returns a difference from `truth` as a fraction of it.
+pub(crate) fn relative(figure: Figure, difference: f64, truth: f64) -> f64 {
+    let is_latency = matches!(figure, Figure::TimeToFirstToken | Figure::RequestLatency);
+    let of = if is_latency { truth.abs().max(SHORT) } else { truth.abs() };
+    if difference == 0.0 { 0.0 } else { difference / of }
 }
 
 /// Returns a fraction as a percentage with its sign, such as `+1.2%`.
@@ -193,6 +199,8 @@ mod tests {
             verdict(TTFT, 0.0485, 0.05, 0.02),
             (Verdict::Undecided, "TTFT p99 -3.0%".into())
         );
+        // 0.6 ms of 20 ms, though the truth is 0.2 ms.
+        assert_eq!(verdict(TTFT, 0.0008, 0.0002, 0.0).1, "TTFT p99 +3.0%");
         let tokens = (Figure::OutputTokens, Statistic::Value);
         assert_eq!(verdict(tokens, 640.0, 2560.0, 9.0).0, Verdict::Differs);
         assert_eq!(verdict(tokens, 2559.0, 2560.0, 0.0).0, Verdict::Agrees);

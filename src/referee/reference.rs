@@ -1,25 +1,25 @@
-//! The reference client: it stamps what it reads and does nothing else. Its errors are those of the
-//! machine.
+//! The reference client: it sends, and stamps what it reads by the kernel's timestamps. Its errors are
+//! those of the machine.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST};
-use hyper::{Request, Response, body::Incoming};
-use hyper_util::rt::TokioIo;
+use anyhow::ensure;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use base::platform::receive::{Receiver, keep_stamping};
 use base::units::{Clock, Nanos};
 
 use super::client::{Countings, Definition, End};
@@ -106,92 +106,168 @@ async fn open(client: &Arc<Client>, rate: f64, requests: u64) -> Vec<Observed> {
     tasks.join_all().await
 }
 
-type Connection = SendRequest<Full<Bytes>>;
+/// A connection.
+enum Connection {
+    Plain(TcpStream, Receiver),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Connection {
+    /// Sends a request on a new connection without TLS. Nothing else happens in between, so that many of
+    /// them do not delay each other.
+    fn plain(target: &Target, request: &[u8]) -> io::Result<Self> {
+        let mut stream = std::net::TcpStream::connect(&target.authority)?;
+        stream.set_nodelay(true)?;
+        stream.write_all(request)?;
+        stream.set_nonblocking(true)?;
+        let stream = TcpStream::from_std(stream)?;
+        let receiver = Receiver::new(&stream, true);
+        Ok(Self::Plain(stream, receiver))
+    }
+
+    async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Tls(stream) => stream.write_all(bytes).await,
+            Self::Plain(stream, _) => {
+                while !bytes.is_empty() {
+                    match stream.try_write(bytes) {
+                        Ok(written) => bytes = &bytes[written..],
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                            stream.writable().await?;
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads into `buffer`. Returns the number of bytes, and when they came.
+    async fn read(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Nanos)> {
+        match self {
+            Self::Tls(stream) => {
+                let bytes = stream.read(buffer).await?;
+                Ok((bytes, Clock::now()))
+            }
+            Self::Plain(stream, receiver) => loop {
+                stream.readable().await?;
+                match receiver.receive(stream, buffer) {
+                    Ok(read) => {
+                        let at = read.stamp_ns.and_then(Clock::of_recent_wall_ns);
+                        return Ok((read.bytes, at.unwrap_or_else(Clock::now)));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            },
+        }
+    }
+}
 
 struct Client {
     target: Target,
+    request: Vec<u8>,
     tls: Option<TlsConnector>,
 }
 
 impl Client {
     fn new(target: &Target) -> anyhow::Result<Self> {
+        keep_stamping();
         let connector = |pem: &String| -> anyhow::Result<TlsConnector> {
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_slice(pem.as_bytes())?)?;
-            let config = ClientConfig::builder().with_root_certificates(roots);
+            let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()?
+                .with_root_certificates(roots);
             Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
         };
         let tls = target.authority_pem.as_ref().map(connector).transpose()?;
-        Ok(Self { target: target.clone(), tls })
+        let Target { authority, body, .. } = target;
+        let request = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: {authority}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Ok(Self { target: target.clone(), request: request.into_bytes(), tls })
     }
 
     /// Sends a request on the connection of an earlier one, or on a new one.
-    async fn send(&self, connection: &mut Option<Connection>) -> Observed {
+    async fn send(&self, kept: &mut Option<Connection>) -> Observed {
         let start = Clock::now();
-        let mut observed = Observed { start, ..Observed::default() };
-        let result = timeout(TIMEOUT, self.exchange(connection, &mut observed)).await;
-        if !matches!(result, Ok(Ok(()))) {
-            observed.failed = true;
-            *connection = None;
+        let mut observed = Observed { start, end: start, ..Observed::default() };
+        let exchange = async {
+            let mut connection = self.sent_on(kept.take()).await?;
+            read(&mut connection, &mut observed).await?;
+            anyhow::Ok(connection)
+        };
+        match timeout(TIMEOUT, exchange).await {
+            Ok(Ok(connection)) => *kept = Some(connection),
+            _ => observed.failed = true,
         }
-        observed.end = Clock::now();
         observed
     }
 
-    async fn exchange(
-        &self,
-        connection: &mut Option<Connection>,
-        observed: &mut Observed,
-    ) -> anyhow::Result<()> {
-        let usable = match connection.as_mut() {
-            Some(kept) => kept.ready().await.is_ok(),
-            None => false,
-        };
-        if !usable {
-            *connection = Some(self.connect().await?);
+    /// Sends the request; returns the connection that has it.
+    async fn sent_on(&self, kept: Option<Connection>) -> anyhow::Result<Connection> {
+        if let Some(mut connection) = kept
+            && connection.write(&self.request).await.is_ok()
+        {
+            return Ok(connection);
         }
-        let sender = connection.as_mut().context("there is no connection")?;
-        let request = Request::post("/v1/chat/completions")
-            .header(HOST, &self.target.authority)
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::from(self.target.body.clone()))?;
-        read(sender.send_request(request).await?, observed).await
-    }
-
-    async fn connect(&self) -> anyhow::Result<Connection> {
+        let Some(tls) = &self.tls else {
+            return Ok(Connection::plain(&self.target, &self.request)?);
+        };
         let stream = TcpStream::connect(&self.target.authority).await?;
         stream.set_nodelay(true)?;
-        let Some(tls) = &self.tls else {
-            let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-            tokio::spawn(connection);
-            return Ok(sender);
-        };
-        let name = ServerName::try_from("localhost")?;
-        let stream = tls.connect(name, stream).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
-        Ok(sender)
+        let stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
+        let mut connection = Connection::Tls(Box::new(stream));
+        connection.write(&self.request).await?;
+        Ok(connection)
     }
 }
 
-/// Reads a stream of events.
-async fn read(mut response: Response<Incoming>, observed: &mut Observed) -> anyhow::Result<()> {
-    ensure!(response.status().is_success(), "the status is {}", response.status());
-    let mut unread = Vec::new();
-    while let Some(frame) = response.body_mut().frame().await {
-        let at = Clock::now();
-        let Ok(data) = frame?.into_data() else { continue };
-        unread.extend_from_slice(&data);
-        while let Some(end) = unread.windows(2).position(|pair| pair == b"\n\n") {
-            let event: Vec<u8> = unread.drain(..end + 2).collect();
-            let Some(data) = event.strip_prefix(b"data: ") else { continue };
-            if let Ok(event) = serde_json::from_slice::<Value>(data) {
+/// Reads a response as the mock server sends it: an event in each chunk, or a body with a length.
+async fn read(connection: &mut Connection, observed: &mut Observed) -> anyhow::Result<()> {
+    let (mut buffer, mut unread) = (vec![0; 1 << 16], Vec::new());
+    let mut head: Option<(bool, usize)> = None;
+    loop {
+        let (bytes, at) = connection.read(&mut buffer).await?;
+        ensure!(bytes > 0, "the connection was closed");
+        observed.end = at;
+        unread.extend_from_slice(&buffer[..bytes]);
+        if head.is_none()
+            && let Some(end) = find(&unread, b"\r\n\r\n")
+        {
+            let text = String::from_utf8_lossy(&unread[..end]).to_ascii_lowercase();
+            let length = text.split("content-length: ").nth(1).and_then(|it| it.lines().next());
+            let length = length.and_then(|length| length.parse().ok()).unwrap_or(usize::MAX);
+            head = Some((text.starts_with("http/1.1 200"), length));
+            unread.drain(..end + 4);
+        }
+        let Some((is_ok, length)) = head else { continue };
+        if unread.len() >= length {
+            ensure!(is_ok, "the status is not 200");
+            return Ok(());
+        }
+        while let Some(start) = find(&unread, b"data: ")
+            && let Some(end) = find(&unread[start..], b"\n\n")
+        {
+            if let Ok(event) = serde_json::from_slice::<Value>(&unread[start + 6..start + end]) {
                 ensure!(event.get("error").is_none(), "the stream has an error");
                 observed.take(&event, at);
             }
+            unread.drain(..start + end + 2);
+        }
+        if unread.ends_with(b"\r\n0\r\n\r\n") {
+            return Ok(());
         }
     }
-    Ok(())
+}
+
+/// Returns where `text` is in `bytes`.
+fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).position(|window| window == text)
 }
 
 impl Observed {

@@ -11,7 +11,7 @@ use base::redact;
 use super::client::Definition;
 use super::cores::Cores;
 use super::hazard::Hazard;
-use super::judge::{Comparison, Comparisons, Verdict, worst};
+use super::judge::{Comparison, Comparisons, Verdict, percent, worst};
 use super::truth::Truth;
 
 /// The table of clients and hazards.
@@ -172,14 +172,15 @@ impl Cell {
     /// The text of the cell in a table.
     fn markdown(&self) -> String {
         match &self.outcome {
-            Outcome::Judged(judged) => {
-                let mark = match judged.verdict {
-                    Verdict::Agrees => "✓",
-                    Verdict::Undecided => "?",
-                    Verdict::Differs => "**✗**",
-                };
-                format!("{mark} {}", self.outcome.label())
-            }
+            Outcome::Judged(judged) => match judged.verdict {
+                // What is right needs few words.
+                Verdict::Agrees => {
+                    let error = judged.worst.as_ref().map(|worst| percent(worst.error));
+                    format!("✓ {}", error.unwrap_or_default())
+                }
+                Verdict::Undecided => format!("? {}", self.outcome.label()),
+                Verdict::Differs => format!("**✗** {}", self.outcome.label()),
+            },
             Outcome::Impossible { .. } => "–".to_owned(),
             Outcome::Failed { .. } => "**failed**".to_owned(),
         }

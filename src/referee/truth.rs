@@ -86,6 +86,8 @@ impl Truth {
 
         let mut value = |figure, value| figures.insert((figure, Statistic::Value), value);
         let tokens: u64 = counted.clone().filter_map(Response::tokens).sum();
+        // A client that includes failed requests in its times has them in its rate.
+        let in_rate = if includes_failed { counted.len() } else { successful };
         value(Figure::InputTokens, counted.map(|it| it.log.prompt_tokens as f64).sum());
         value(Figure::OutputTokens, tokens as f64);
         value(Figure::RequestCount, successful as f64);
@@ -93,7 +95,7 @@ impl Truth {
         if let Some(seconds) = self.duration(definition) {
             value(Figure::BenchmarkDuration, seconds);
             value(Figure::OutputTokenThroughput, tokens as f64 / seconds);
-            value(Figure::RequestThroughput, successful as f64 / seconds);
+            value(Figure::RequestThroughput, in_rate as f64 / seconds);
         }
         figures
     }
@@ -134,7 +136,11 @@ impl Truth {
     /// Returns the highest concurrency at the server, and its mean from when the asked one is reached
     /// to the last arrival.
     fn concurrency(&self, asked: u64) -> (u64, Option<f64>) {
-        let ends = self.requests.iter().map(|request| (end_of_stream(request), -1_i64));
+        // A client may go on before the server's write returns.
+        let ends = self.requests.iter().map(|request| {
+            let last = request.events.iter().rev().find_map(|event| event.write_start);
+            (last.unwrap_or(request.arrival), -1_i64)
+        });
         let mut changes: Vec<_> =
             self.requests.iter().map(|it| (came(it), 1)).chain(ends).collect();
         // An end comes before an arrival at the same instant.

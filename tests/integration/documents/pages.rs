@@ -37,6 +37,7 @@ pages! {
     performance: "docs/performance.md",
     prefix_cache: "docs/prefix-cache.md",
     quick_start: "docs/quick-start.md",
+    referee: "docs/referee.md",
     replay: "docs/replay.md",
     report: "docs/report.md",
     scaling: "docs/scaling.md",

@@ -1,6 +1,6 @@
 """A small benchmark client for the referee's tests, which can be told to report something wrong.
 
-    python3 tests/referee_client.py --url URL --requests 80 --concurrency 8 --flaw ttft RESULTS.json
+    python3 tests/bench/referee/client.py --url URL --requests 80 --concurrency 8 --flaw ttft RESULTS.json
 
 A flaw is one of: `none`; `ttft` adds 5 ms to each time to first token; `slowest` leaves out the slowest
 1% of the requests (at least one); `events` counts events as tokens; `late` sends each request up to
