@@ -64,7 +64,7 @@ fn contestants(asked: &cli::Referee, known: &[Client]) -> anyhow::Result<Vec<Con
         return of_command(asked, program, known).map(|contestant| vec![contestant]);
     }
     if asked.client.is_empty() {
-        bail!("which client? Specify --self, --client NAME, or a command after --");
+        bail!("no client is specified; use --self, --client NAME, or a command after --");
     }
     if asked.client == ["all"] {
         let installed: Vec<_> = known.iter().filter(|client| client.is_installed()).collect();

@@ -10,10 +10,6 @@ use clap::{Args, ValueEnum};
 use referee::{HAZARDS, Hazard};
 
 /// What `aiperf referee` is asked for.
-///
-/// The placeholders of COMMAND, such as {url}, are replaced by those of the mock server and its load:
-/// {url}, {port}, {model}, {tokenizer}, {directory}, {concurrency} or {rate}, {requests}, {isl}, {osl},
-/// {seconds}, {body}, {extra_body} and {ca}.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Referee {
     /// Hazard to run; can be repeated [default: all]
@@ -38,6 +34,10 @@ pub struct Referee {
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
     /// Command of a client with placeholders, such as vllm bench serve --base-url {url}
+    ///
+    /// They are replaced by the values of the mock server and the load: {url}, {port}, {model},
+    /// {tokenizer}, {directory} (an empty one for its files), {concurrency} or {rate}, {requests},
+    /// {seconds}, {isl}, {osl}, {prompt}, {body} (of a request), {extra_body} and {ca} (a certificate).
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }

@@ -4,7 +4,7 @@
 //! A [`Hazard`] is what the server does and the load that is asked for. A [`Client`] is a description:
 //! how the program is called, where it reports which figure, and how it defines them. [`truth`] computes
 //! the figures of the log for these definitions, [`judge`] compares them with the reported ones, and
-//! [`deviation`] names what explains a difference. A [`reference`] client that does nothing but stamp
+//! [`deviation`] names what explains a difference. A [reference](mod@reference) client that does nothing but stamp
 //! what it reads tells how exact this machine is.
 
 #![warn(missing_docs)]

@@ -104,7 +104,7 @@ fn what_cannot_be_run_is_said() {
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(error(&[]).contains("which client? Specify --self, --client NAME"));
+    assert!(error(&[]).contains("no client is specified; use --self, --client NAME"));
     let text = error(&["--client", "nothing"]);
     assert!(
         text.contains("\"nothing\" is not a known client; use a description (FILE.toml) or one of"),
