@@ -80,23 +80,24 @@ fn contestants(asked: &cli::Referee, known: &[Client]) -> anyhow::Result<Vec<Con
 
 /// Returns the client of a command of the user.
 fn of_command(asked: &cli::Referee, program: &str, known: &[Client]) -> anyhow::Result<Contestant> {
-    let command = asked.command.clone();
+    let command = &asked.command;
     if !command.iter().any(|it| it.contains("{url}") || it.contains("{port}")) {
         bail!(
             "the command does not have {{url}} or {{port}}, so that it would not reach the server"
         );
     }
-    let (client, named) = match &asked.client[..] {
+    let (client, name) = match &asked.client[..] {
         [] => {
             let client = Client::of_program(known, program).with_context(|| {
                 format!("{program:?} is not a known client; describe it with --client FILE.toml")
             })?;
-            (client, Vec::new())
+            let name = client.name.clone();
+            (client, name)
         }
-        [name] => (Client::find(known, name)?, vec!["--client".to_owned(), name.clone()]),
+        [name] => (Client::find(known, name)?, name.clone()),
         _ => bail!("one command is one client; specify --client once"),
     };
-    Ok(Contestant { client, command: Some(command), named })
+    Ok(Contestant::described(client, &name).called_by(command))
 }
 
 fn list(known: &[Client], out: &mut impl Write) -> anyhow::Result<()> {

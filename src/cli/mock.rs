@@ -9,7 +9,7 @@ use clap::Args;
 use base::units::Nanos;
 use mock_server::{
     Config, FaultRule, Jitter, MockServerError, PrefixCacheSize, ReasoningPlace, Script,
-    SpanExport, Timing, TimingForm, Tls, parse_fraction,
+    SpanExport, Timing, TimingForm, Tls, UsageReport, parse_fraction,
 };
 
 use super::value::{choice, duration, positive};
@@ -214,8 +214,11 @@ impl MockServerArgs {
             write_interval: self.write_interval,
             accept_delay: self.accept_delay,
             tls_delay: self.tls_delay,
-            usage: !self.no_usage,
-            always_usage: self.always_usage,
+            usage: match (self.no_usage, self.always_usage) {
+                (true, _) => UsageReport::Never,
+                (false, true) => UsageReport::Always,
+                (false, false) => UsageReport::Asked,
+            },
             embedding_dimensions: self.embedding_dimensions as usize,
             max_concurrent: self.max_concurrent.map(|count| count as usize),
             prefix_cache: self.prefix_cache_blocks.map(|blocks| PrefixCacheSize {

@@ -50,7 +50,9 @@ pub use base::units::Nanos;
 
 use self::connection::{Socket, Wire};
 pub use self::prefix_cache::PrefixCacheSize;
-pub use self::script::{FaultRule, Jitter, ReasoningPlace, Script, parse_duration, parse_fraction};
+pub use self::script::{
+    FaultRule, Jitter, ReasoningPlace, Script, UsageReport, parse_duration, parse_fraction,
+};
 use self::service::{Connection, Service};
 use self::timing::SpanSender;
 pub use self::timing::{SpanExport, Timing, TimingForm};
@@ -58,7 +60,7 @@ use self::tls::Stream;
 pub use self::tls::Tls;
 pub use self::vocabulary::WORDS;
 use self::write_log::WriteLog;
-pub use self::write_log::{EventKind, EventLog, RequestLog, read_write_log};
+pub use self::write_log::{EventKind, EventLog, RequestLog, in_flight, read_write_log};
 
 const JSON: &str = "application/json";
 

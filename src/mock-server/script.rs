@@ -59,10 +59,8 @@ pub struct Script {
     pub accept_delay: Nanos,
     /// Time from the beginning of a TLS handshake until the server responds to it.
     pub tls_delay: Nanos,
-    /// Whether usage is reported: in streams if requested, otherwise always.
-    pub usage: bool,
-    /// Whether all streams report usage, requested or not.
-    pub always_usage: bool,
+    /// Which responses report usage.
+    pub usage: UsageReport,
     /// Number of dimensions of an embedding.
     pub embedding_dimensions: usize,
     /// Maximum number of concurrent requests; others wait in order of arrival.
@@ -112,8 +110,7 @@ impl Default for Script {
             write_interval: Nanos::ZERO,
             accept_delay: Nanos::ZERO,
             tls_delay: Nanos::ZERO,
-            usage: true,
-            always_usage: false,
+            usage: UsageReport::default(),
             embedding_dimensions: 64,
             max_concurrent: None,
             kv_cache_tokens: 131_072,
@@ -230,6 +227,18 @@ pub(crate) struct Form {
     pub(crate) early_role: bool,
     pub(crate) empty_first: bool,
     pub(crate) end_delay: Nanos,
+}
+
+/// Which responses report usage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UsageReport {
+    /// None of them.
+    Never,
+    /// Streams if the request asks for it, and all others.
+    #[default]
+    Asked,
+    /// All of them.
+    Always,
 }
 
 /// The arrival of a request.

@@ -31,7 +31,7 @@ use super::prefix_cache::PrefixCache;
 use super::reply::{Events, Reply, ReplyContent, Wording};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
-use super::script::{Arrival, Fault, Script};
+use super::script::{Arrival, Fault, Script, UsageReport};
 use super::timing::{PendingSpans, Report, SpanSender};
 use super::vocabulary::{PromptCounter, encode};
 use super::write_log::{EventKind, RequestLog, WriteLog};
@@ -158,7 +158,11 @@ impl Service {
             dialect,
             model: json_string(model),
             stream,
-            tell_usage: self.script.usage && (self.script.always_usage || ask.tell_usage),
+            tell_usage: match self.script.usage {
+                UsageReport::Never => false,
+                UsageReport::Asked => ask.tell_usage,
+                UsageReport::Always => true,
+            },
             wording: self.wording(measured.hash, &ask.prompts),
             prompt_tokens: measured.tokens,
             prompt,

@@ -104,6 +104,32 @@ pub enum EventKind {
     Whole,
 }
 
+impl RequestLog {
+    /// Returns when the request came to the server, though it may have been read later.
+    #[must_use]
+    pub fn came(&self) -> Nanos {
+        self.received.unwrap_or(self.arrival)
+    }
+}
+
+/// Returns the number of requests in flight after each arrival and each end, in order of time. A response
+/// ends just before its last write, which its client may notice before the write returns.
+pub fn in_flight<'l>(requests: impl IntoIterator<Item = &'l RequestLog>) -> Vec<(Nanos, u64)> {
+    let mut changes = Vec::new();
+    for request in requests {
+        let end = request.events.iter().rev().find_map(|event| event.write_start);
+        changes.extend([(request.came(), 1_i64), (end.unwrap_or(request.arrival), -1)]);
+    }
+    // An end comes before an arrival at the same instant.
+    changes.sort_unstable();
+    let mut now = 0_i64;
+    let counted = changes.into_iter().map(|(at, change)| {
+        now += change;
+        (at, now.max(0).unsigned_abs())
+    });
+    counted.collect()
+}
+
 /// Maximum length of a line: that of a request with the maximum number of tokens.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 

@@ -399,12 +399,14 @@ impl Client {
     /// Returns the command line for a hazard, with placeholders; `Err` has the reason why the client
     /// cannot be asked for it.
     pub(crate) fn arguments(&self, hazard: &Hazard) -> Result<Vec<String>, &'static str> {
-        let line = match hazard.load.arrivals {
-            Arrivals::Closed(_) => &self.command.closed,
-            Arrivals::Open(_) => &self.command.open,
+        let (line, reason) = match hazard.load.arrivals {
+            Arrivals::Closed(_) => {
+                (&self.command.closed, "does not have a command with {concurrency}")
+            }
+            Arrivals::Open(_) => (&self.command.open, "does not have a command with {rate}"),
         };
         if line.is_empty() {
-            return Err("cannot send such a load");
+            return Err(reason);
         }
         if hazard.is_of_chats && self.completions_only {
             return Err("does not use chat completions");
@@ -414,7 +416,7 @@ impl Client {
             let mut texts = line.iter().chain(self.files.values());
             let takes_body = texts.any(|it| it.contains("{body}") || it.contains("{extra_body}"));
             if self.command.extra_body.is_empty() && !takes_body {
-                return Err("cannot add members to the body");
+                return Err("does not have a place for {extra_body}");
             }
             line.extend(self.command.extra_body.iter().cloned());
         }

@@ -263,8 +263,7 @@ mod tests {
         let definition = Definition::default();
         let defined = View { definition: definition.clone(), ..View::default() };
         let observed = Observed { reported, truth: truth.figures(&defined), ..Observed::default() };
-        let none = Figures::new();
-        names(&compare(&observed, &none, &none), &truth, &definition)
+        names(&compare(&observed, &Figures::new()), &truth, &definition)
     }
 
     fn of(definition: Definition) -> Vec<String> {

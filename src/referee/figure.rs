@@ -62,7 +62,7 @@ impl Figure {
         }
     }
 
-    /// Whether it counts things, so that it has no noise.
+    /// Whether it counts things, which does not have noise.
     pub(crate) const fn is_count(self) -> bool {
         matches!(
             self,

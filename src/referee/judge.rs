@@ -129,15 +129,16 @@ pub(crate) struct Observed {
     pub(crate) asked: Figures,
     /// How the requests were really sent.
     pub(crate) sent: Figures,
+    /// The errors of these that random arrivals explain.
+    pub(crate) chance: Figures,
 }
 
 /// The comparisons of a run, and those of the reference client.
 pub(crate) type Comparisons = BTreeMap<Key, Comparison>;
 
-/// Compares the figures of a run. `noise` has the errors of the reference client, and `chance` those
-/// that random arrivals explain.
-pub(crate) fn compare(observed: &Observed, noise: &Figures, chance: &Figures) -> Comparisons {
-    let Observed { reported, truth, asked, sent } = observed;
+/// Compares the figures of a run. `noise` has the errors of the reference client.
+pub(crate) fn compare(observed: &Observed, noise: &Figures) -> Comparisons {
+    let Observed { reported, truth, asked, sent, chance } = observed;
     let noise = |key: &Key| noise.get(key).copied().unwrap_or(0.0);
     let allowed = |key: &Key| chance.get(key).copied().unwrap_or(0.0);
     let of_client =
@@ -225,10 +226,10 @@ mod tests {
                 ((Figure::Lateness, Statistic::P99), 0.004),
             ]
             .into(),
+            chance: [(key(Figure::RequestRate), 0.3)].into(),
             ..Observed::default()
         };
-        let chance = [(key(Figure::RequestRate), 0.3)].into();
-        let compared = compare(&observed, &Figures::new(), &chance);
+        let compared = compare(&observed, &Figures::new());
         assert_eq!(compared[&key(Figure::RequestRate)].verdict, Verdict::Undecided);
         assert_eq!(compared[&key(Figure::RequestsSent)].verdict, Verdict::Agrees);
         // 4 ms of 50 ms.
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(worst(&compared), Some(late));
         // The reference client does not send so many either.
         let noise = [(key(Figure::RequestsSent), 0.5)].into();
-        let compared = compare(&observed, &noise, &Figures::new());
+        let compared = compare(&observed, &noise);
         assert!(!compared.contains_key(&key(Figure::RequestsSent)));
     }
 

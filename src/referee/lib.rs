@@ -4,8 +4,8 @@
 //! A [`Hazard`] is what the server does and the load that is asked for. A [`Client`] is a description:
 //! how the program is called, where it reports which figure, and how it defines them. [`truth`] computes
 //! the figures of the log for these definitions, [`judge`] compares them with the reported ones, and
-//! [`deviation`] names what explains a difference. A [reference](mod@reference) client that does nothing but stamp
-//! what it reads tells how exact this machine is.
+//! [`deviation`] names what explains a difference. A [reference](mod@reference) client that does
+//! nothing but stamp what it reads tells how exact this machine is.
 
 #![warn(missing_docs)]
 
@@ -24,7 +24,6 @@ mod server;
 mod tokenizer;
 mod truth;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -33,10 +32,8 @@ use base::platform::cores::keep_to;
 use base::redact;
 
 pub use self::client::Client;
-use self::client::OpenArrivals;
 pub use self::cores::Cores;
-use self::figure::{Figure, Figures, Statistic};
-use self::hazard::Arrivals;
+use self::figure::Figures;
 pub use self::hazard::{ALL as HAZARDS, Hazard};
 use self::judge::Verdict;
 pub use self::report::Report;
@@ -47,22 +44,18 @@ pub use self::server::Server;
 /// An error that no coincidence explains.
 const CERTAIN: f64 = 0.2;
 
-/// A client and how it is called here.
+/// A client that is run.
 #[derive(Debug, Clone)]
 pub struct Contestant {
-    /// Its description.
-    pub client: Client,
-    /// The command of the user instead of that of the description.
-    pub command: Option<Vec<String>>,
+    client: Client,
     /// The arguments of `aiperf referee` that name it, for the command that repeats a cell.
-    pub named: Vec<String>,
+    arguments: Vec<String>,
 }
 
 impl Contestant {
     /// A client that is called as its description says.
-    pub fn described(client: Client, named: &str) -> Self {
-        let named = vec!["--client".to_owned(), named.to_owned()];
-        Self { client, command: None, named }
+    pub fn described(client: Client, name: &str) -> Self {
+        Self { client, arguments: vec!["--client".to_owned(), name.to_owned()] }
     }
 
     /// This program itself.
@@ -71,26 +64,24 @@ impl Contestant {
         for line in [&mut client.command.closed, &mut client.command.open, &mut client.version] {
             line.iter_mut().take(1).for_each(|name| name.clone_from(&program));
         }
-        Self { client, command: None, named: vec!["--self".to_owned()] }
+        Self { client, arguments: vec!["--self".to_owned()] }
     }
 
-    /// Returns the command for a hazard; `Err` has the reason why there is none.
-    fn line(&self, hazard: &Hazard) -> Result<Vec<String>, String> {
-        let Some(command) = &self.command else {
-            return self.client.arguments(hazard).map_err(str::to_owned);
+    /// Calls the client by a command of the user instead: for closed loops if it has `{concurrency}`, and
+    /// for open ones if it has `{rate}`.
+    #[must_use]
+    pub fn called_by(mut self, command: &[String]) -> Self {
+        let if_it_has = |placeholder: &str| {
+            let has = command.iter().any(|argument| argument.contains(placeholder));
+            if has { command.to_vec() } else { Vec::new() }
         };
-        let needs = match hazard.load.arrivals {
-            Arrivals::Closed(_) => "{concurrency}",
-            Arrivals::Open(_) => "{rate}",
-        };
-        let needs_body = hazard.extra_body.is_some();
-        for placeholder in [Some(needs), needs_body.then_some("{extra_body}")].into_iter().flatten()
-        {
-            if !command.iter().any(|argument| argument.contains(placeholder)) {
-                return Err(format!("the command does not have {placeholder}"));
-            }
-        }
-        Ok(command.clone())
+        self.client.command.closed = if_it_has("{concurrency}");
+        self.client.command.open = if_it_has("{rate}");
+        self.client.command.extra_body = Vec::new();
+        self.client.command.tls = Vec::new();
+        self.arguments.push("--".to_owned());
+        self.arguments.extend(command.iter().cloned());
+        self
     }
 
     fn info(&self, interrupt: &Interrupt) -> ClientInfo {
@@ -101,19 +92,15 @@ impl Contestant {
 
     /// Returns the command that repeats a cell.
     fn repeat(&self, hazard: &Hazard) -> String {
-        let mut arguments = vec!["aiperf", "referee", "--hazard", hazard.name];
-        arguments.extend(self.named.iter().map(String::as_str));
-        if let Some(command) = &self.command {
-            arguments.push("--");
-            arguments.extend(command.iter().map(String::as_str));
-        }
-        redact::command_line(&arguments)
+        let command = ["aiperf", "referee", "--hazard", hazard.name];
+        let arguments = self.arguments.iter().map(String::as_str);
+        redact::command_line(&command.into_iter().chain(arguments).collect::<Vec<_>>())
     }
 }
 
 /// Runs each of `contestants` under each of `hazards`, again up to `repeats` times if a figure is not
-/// right, and writes a line for each to `out` as it ends.
-/// Returns what was found, as far as the user did not interrupt it.
+/// right, and writes a line for each to `out` as it ends. Returns what was found, as far as the user did
+/// not interrupt it.
 ///
 /// # Errors
 ///
@@ -161,11 +148,11 @@ fn outcome(
     noise: &mut Option<Figures>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Outcome>> {
-    let line = match contestant.line(hazard) {
+    let client = &contestant.client;
+    let line = match client.arguments(hazard) {
         Ok(line) => line,
         Err(reason) => return Ok(Some(Outcome::Impossible { reason })),
     };
-    let client = &contestant.client;
     let once = || match run::client(client, &line, hazard, cores, interrupt) {
         Ok(finished) => Ok(Some(Ok(finished))),
         Err(Failure::Interrupted) => Ok(None),
@@ -175,10 +162,6 @@ fn outcome(
     if noise.is_none() {
         *noise = Some(run::noise(hazard, cores)?);
     }
-    let chance = chance(contestant, hazard);
-    let compare = |finished: &Finished, noise: &Option<Figures>| {
-        judge::compare(&finished.observed, &noise.clone().unwrap_or_default(), &chance)
-    };
     let mut runs: Vec<Finished> = Vec::new();
     loop {
         match once()? {
@@ -187,7 +170,8 @@ fn outcome(
             Some(Ok(finished)) => runs.push(finished),
         }
         // What is wrong because something disturbed a run is right, or noise, in another one.
-        let compared = runs.iter().map(|finished| (compare(finished, noise), finished));
+        let known = noise.get_or_insert_default();
+        let compared = runs.iter().map(|run| (judge::compare(&run.observed, known), run));
         let best = compared.min_by(|one, other| judge::order(&one.0, &other.0));
         let Some((compared, finished)) = best else { return Ok(None) };
         if runs.len() > repeats || !needs_repeating(&compared) {
@@ -196,8 +180,8 @@ fn outcome(
             return Ok(Some(Outcome::Judged(judged)));
         }
         for (key, error) in run::noise(hazard, cores)? {
-            let known = noise.get_or_insert_default().entry(key).or_insert(error);
-            *known = known.max(error);
+            let worst = known.entry(key).or_insert(error);
+            *worst = worst.max(error);
         }
     }
 }
@@ -209,12 +193,4 @@ fn needs_repeating(compared: &judge::Comparisons) -> bool {
         it.verdict == Verdict::Differs && (it.figure.is_count() || it.error.abs() > CERTAIN)
     };
     wrong.peek().is_some() && !wrong.any(is_certain)
-}
-
-/// Returns the errors that random arrivals explain: three standard deviations of their number.
-fn chance(contestant: &Contestant, hazard: &Hazard) -> BTreeMap<figure::Key, f64> {
-    let is_random = contestant.client.command.arrivals == OpenArrivals::Poisson;
-    let error = 3.0 / (hazard.load.requests as f64).sqrt();
-    let key = (Figure::RequestRate, Statistic::Value);
-    if is_random { [(key, error)].into() } else { BTreeMap::new() }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
+use memchr::memmem::find;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -52,7 +53,7 @@ pub(crate) struct Target {
 
 /// The observations of one request, as times since its start in seconds.
 #[derive(Debug, Clone, Default)]
-struct Observed {
+struct Exchange {
     failed: bool,
     start: Nanos,
     end: Nanos,
@@ -78,7 +79,7 @@ pub(crate) fn run(target: &Target, load: &Load) -> anyhow::Result<Figures> {
     Ok(figures(&observed))
 }
 
-async fn closed(client: &Arc<Client>, streams: u64, requests: u64) -> Vec<Observed> {
+async fn closed(client: &Arc<Client>, streams: u64, requests: u64) -> Vec<Exchange> {
     let sent = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..streams.min(requests) {
@@ -95,7 +96,7 @@ async fn closed(client: &Arc<Client>, streams: u64, requests: u64) -> Vec<Observ
     tasks.join_all().await.into_iter().flatten().collect()
 }
 
-async fn open(client: &Arc<Client>, rate: f64, requests: u64) -> Vec<Observed> {
+async fn open(client: &Arc<Client>, rate: f64, requests: u64) -> Vec<Exchange> {
     let begun = tokio::time::Instant::now();
     let mut tasks = JoinSet::new();
     for number in 0..requests {
@@ -193,9 +194,9 @@ impl Client {
     }
 
     /// Sends a request on the connection of an earlier one, or on a new one.
-    async fn send(&self, kept: &mut Option<Connection>) -> Observed {
+    async fn send(&self, kept: &mut Option<Connection>) -> Exchange {
         let start = Clock::now();
-        let mut observed = Observed { start, end: start, ..Observed::default() };
+        let mut observed = Exchange { start, end: start, ..Exchange::default() };
         let exchange = async {
             let mut connection = self.sent_on(kept.take()).await?;
             read(&mut connection, &mut observed).await?;
@@ -228,7 +229,7 @@ impl Client {
 }
 
 /// Reads a response as the mock server sends it: an event in each chunk, or a body with a length.
-async fn read(connection: &mut Connection, observed: &mut Observed) -> anyhow::Result<()> {
+async fn read(connection: &mut Connection, observed: &mut Exchange) -> anyhow::Result<()> {
     let (mut buffer, mut unread) = (vec![0; 1 << 16], Vec::new());
     let mut head: Option<(bool, usize)> = None;
     loop {
@@ -265,12 +266,7 @@ async fn read(connection: &mut Connection, observed: &mut Observed) -> anyhow::R
     }
 }
 
-/// Returns where `text` is in `bytes`.
-fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
-    bytes.windows(text.len()).position(|window| window == text)
-}
-
-impl Observed {
+impl Exchange {
     fn take(&mut self, event: &Value, at: Nanos) {
         let count = event.pointer("/usage/completion_tokens").and_then(Value::as_u64);
         self.usage = count.or(self.usage);
@@ -301,15 +297,15 @@ impl Observed {
     }
 }
 
-fn figures(observed: &[Observed]) -> Figures {
+fn figures(observed: &[Exchange]) -> Figures {
     let percentiles = definition().percentiles;
     let successful: Vec<_> = observed.iter().filter(|one| !one.failed).collect();
     let mut figures = Figures::new();
-    let mut add = |figure, value: &dyn Fn(&Observed) -> Vec<f64>| {
+    let mut add = |figure, value: &dyn Fn(&Exchange) -> Vec<f64>| {
         let values = successful.iter().flat_map(|one| value(one)).collect();
         percentiles.add(&mut figures, figure, values);
     };
-    let first = |one: &Observed| one.contents.first().map(|at| one.since_start(*at));
+    let first = |one: &Exchange| one.contents.first().map(|at| one.since_start(*at));
     add(Figure::TimeToFirstToken, &|one| first(one).into_iter().collect());
     add(Figure::RequestLatency, &|one| vec![one.since_start(one.end)]);
     add(Figure::InterTokenLatency, &|one| match one.contents[..] {

@@ -75,7 +75,7 @@ pub(crate) enum Outcome {
     /// The client cannot be asked for this.
     Impossible {
         /// Why not.
-        reason: String,
+        reason: &'static str,
     },
     /// The client failed, or its results cannot be read.
     Failed {
@@ -142,7 +142,7 @@ impl Outcome {
             Self::Judged(judged) => {
                 judged.worst.as_ref().map(Comparison::label).unwrap_or_default()
             }
-            Self::Impossible { reason } => reason.clone(),
+            Self::Impossible { reason } => (*reason).to_owned(),
             Self::Failed { error } => error.clone(),
         }
     }

@@ -23,16 +23,16 @@ use super::client::{Client, OpenArrivals, Placeholders};
 use super::cores::Cores;
 use super::figure::{Figure, Figures, Statistic};
 use super::hazard::{Arrivals, Hazard};
-use super::judge::Observed;
+use super::judge::{Observed, compare};
 use super::reference::{self, Target};
 use super::server::Server;
 use super::truth::{Truth, View};
 use super::{results, tokenizer};
 
 /// The certificates of the server and its authority.
-const AUTHORITY: &str = include_str!("certificates/ca.pem");
-const CERTIFICATE: &str = include_str!("certificates/server.pem");
-const KEY: &str = include_str!("certificates/server.key");
+const AUTHORITY: &str = include_str!("../../tests/golden/tls/ca.pem");
+const CERTIFICATE: &str = include_str!("../../tests/golden/tls/server.pem");
+const KEY: &str = include_str!("../../tests/golden/tls/server.key");
 
 /// The model that the server lists.
 const MODEL: &str = "mock-model";
@@ -60,7 +60,7 @@ pub(crate) struct Finished {
     pub(crate) observed: Observed,
 }
 
-/// Why a client has no figures.
+/// Why a client does not have figures.
 pub(crate) enum Failure {
     /// The user interrupted the run.
     Interrupted,
@@ -306,10 +306,14 @@ pub(crate) fn client(
         asked.remove(&(Figure::RequestsSent, Statistic::Value));
     }
     let mut sent = truth.sent_figures(hazard.load.arrivals);
+    let mut chance = Figures::new();
     if client.command.arrivals == OpenArrivals::Poisson {
         sent.retain(|(figure, _), _| *figure != Figure::Lateness);
+        // Three standard deviations of the number of arrivals.
+        let error = 3.0 / (hazard.load.requests as f64).sqrt();
+        chance.insert((Figure::RequestRate, Statistic::Value), error);
     }
-    let observed = Observed { reported, truth: truth.figures(&view), asked, sent };
+    let observed = Observed { reported, truth: truth.figures(&view), asked, sent, chance };
     Ok(Finished { truth, observed })
 }
 
@@ -332,7 +336,8 @@ pub(crate) fn noise(hazard: &Hazard, cores: &Cores) -> anyhow::Result<Figures> {
         truth: truth.figures(&view),
         asked: load_figures(hazard, |_| true),
         sent: truth.sent_figures(hazard.load.arrivals),
+        chance: Figures::new(),
     };
-    let compared = super::judge::compare(&observed, &Figures::new(), &Figures::new());
+    let compared = compare(&observed, &Figures::new());
     Ok(compared.into_iter().map(|(key, comparison)| (key, comparison.error.abs())).collect())
 }

@@ -1,6 +1,8 @@
 //! What the server's log says of a run: the figures that a client should have reported.
 
-use mock_server::{EventKind, EventLog, Nanos, RequestLog};
+use std::collections::BTreeMap;
+
+use mock_server::{EventKind, EventLog, Nanos, RequestLog, in_flight};
 
 use super::client::{Choices, Counting, Definition, End, Failed, FirstToken, Start, Weights};
 use super::figure::{Figure, Figures, Percentiles, Statistic};
@@ -61,7 +63,7 @@ impl Truth {
         let mut counted: Vec<_> = seen
             .iter()
             .filter(|request| includes_failed || !has_failed(request))
-            .map(|request| Response { log: request, view, osl: self.osl })
+            .map(|request| Response::new(request, view, self.osl))
             .collect();
         counted.sort_by_key(Response::latency);
         counted.truncate(counted.len().saturating_sub(view.without_slowest));
@@ -122,7 +124,7 @@ impl Truth {
                 figures.extend(mean.map(|mean| ((Figure::Concurrency, Statistic::Mean), mean)));
             }
             Arrivals::Open(rate) => {
-                let times: Vec<_> = self.requests.iter().map(|it| came(it).as_seconds()).collect();
+                let times: Vec<_> = self.requests.iter().map(|it| it.came().as_seconds()).collect();
                 if let [first, .., last] = times[..] {
                     let measured = (times.len() - 1) as f64 / (last - first).max(1e-9);
                     figures.insert((Figure::RequestRate, Statistic::Value), measured);
@@ -136,34 +138,20 @@ impl Truth {
     /// Returns the highest concurrency at the server, and its mean from when the asked one is reached
     /// to the last arrival.
     fn concurrency(&self, asked: u64) -> (u64, Option<f64>) {
-        // A client may go on before the server's write returns.
-        let ends = self.requests.iter().map(|request| {
-            let last = request.events.iter().rev().find_map(|event| event.write_start);
-            (last.unwrap_or(request.arrival), -1_i64)
+        let counts = in_flight(&self.requests);
+        let peak = counts.iter().map(|(_, count)| *count).max().unwrap_or_default();
+        let last = self.requests.iter().map(RequestLog::came).max();
+        let within = counts.iter().position(|(_, count)| *count >= asked).zip(last);
+        let mean = within.and_then(|(reached, last)| {
+            let loaded: Vec<_> =
+                counts[reached..].iter().take_while(|(at, _)| *at <= last).collect();
+            let held = loaded
+                .windows(2)
+                .map(|pair| pair[0].1 as f64 * pair[1].0.since(pair[0].0).as_seconds());
+            let seconds = last.since(counts[reached].0).as_seconds();
+            (seconds > 0.0).then(|| held.sum::<f64>() / seconds)
         });
-        let mut changes: Vec<_> =
-            self.requests.iter().map(|it| (came(it), 1)).chain(ends).collect();
-        // An end comes before an arrival at the same instant.
-        changes.sort_unstable();
-        let last_arrival = self.requests.iter().map(came).max();
-        let (mut now, mut peak, mut reached, mut before) = (0_i64, 0, None, Nanos::ZERO);
-        let mut held = 0.0;
-        for (at, change) in changes {
-            if reached.is_some() && last_arrival.is_some_and(|last| at <= last) {
-                held += now as f64 * at.since(before).as_seconds();
-            }
-            now += change;
-            peak = peak.max(now);
-            if now.unsigned_abs() >= asked && reached.is_none() {
-                reached = Some(at);
-            }
-            before = at;
-        }
-        let mean = last_arrival.zip(reached).and_then(|(last, first)| {
-            let seconds = last.since(first).as_seconds();
-            (seconds > 0.0).then(|| held / seconds)
-        });
-        (peak.unsigned_abs(), mean)
+        (peak, mean)
     }
 }
 
@@ -187,17 +175,12 @@ fn is_abandoned(request: &RequestLog) -> bool {
     !request.complete && !request.cut
 }
 
-/// Returns when a request came to the server.
-fn came(request: &RequestLog) -> Nanos {
-    request.received.unwrap_or(request.arrival)
-}
-
 /// Returns when a request started. A call is not seen before its connection; a server with many of them
 /// may accept it only after the request has come.
 fn start(request: &RequestLog, start: Start) -> Nanos {
     match start {
-        Start::Call => request.connected.map_or(came(request), |at| at.min(came(request))),
-        Start::Send => came(request),
+        Start::Call => request.connected.unwrap_or(Nanos(u64::MAX)).min(request.came()),
+        Start::Send => request.came(),
     }
 }
 
@@ -222,9 +205,24 @@ struct Response<'l> {
     log: &'l RequestLog,
     view: &'l View,
     osl: u64,
+    /// The times of the events in which the client looks for tokens, for each choice if it keeps them
+    /// apart.
+    sequences: Vec<Vec<Nanos>>,
 }
 
 impl<'l> Response<'l> {
+    fn new(log: &'l RequestLog, view: &'l View, osl: u64) -> Self {
+        let mut response = Self { log, view, osl, sequences: Vec::new() };
+        let Definition { first_token, choices, .. } = response.definition();
+        let mut sequences: BTreeMap<u64, Vec<Nanos>> = BTreeMap::new();
+        for (event, at) in response.events().filter(|(it, _)| has_token(it.kind, *first_token)) {
+            let choice = if *choices == Choices::Each { event.choice } else { 0 };
+            sequences.entry(choice).or_default().push(at);
+        }
+        response.sequences = sequences.into_values().collect();
+        response
+    }
+
     fn definition(&self) -> &Definition {
         &self.view.definition
     }
@@ -234,22 +232,6 @@ impl<'l> Response<'l> {
         let first = self.view.first_choice;
         let events = self.log.events.iter().filter(move |event| !first || event.choice == 0);
         events.filter_map(|event| Some((event, event.written?)))
-    }
-
-    /// Returns the times of the events in which the client looks for tokens, for each choice if it
-    /// keeps them apart.
-    fn sequences(&self) -> Vec<Vec<Nanos>> {
-        let Definition { first_token, choices, .. } = self.definition();
-        let mut sequences = vec![Vec::new()];
-        for (event, at) in self.events().filter(|(event, _)| has_token(event.kind, *first_token)) {
-            let choice = if *choices == Choices::Each { event.choice as usize } else { 0 };
-            if sequences.len() <= choice {
-                sequences.resize(choice + 1, Vec::new());
-            }
-            sequences[choice].push(at);
-        }
-        sequences.retain(|sequence| !sequence.is_empty());
-        sequences
     }
 
     fn start(&self) -> Nanos {
@@ -262,7 +244,7 @@ impl<'l> Response<'l> {
 
     fn ttft(&self) -> Option<f64> {
         let start = self.start();
-        let sequences = self.sequences();
+        let sequences = &self.sequences;
         let firsts = sequences.iter().filter_map(|sequence| sequence.first());
         let sum: f64 = firsts.map(|at| at.since(start).as_seconds()).sum();
         (!sequences.is_empty()).then(|| sum / sequences.len() as f64)
@@ -270,7 +252,7 @@ impl<'l> Response<'l> {
 
     fn itl(&self) -> Option<f64> {
         let definition = self.definition();
-        let sequences = self.sequences();
+        let sequences = &self.sequences;
         let count = if self.view.divides_by_events {
             sequences.iter().map(|sequence| sequence.len() as u64).sum()
         } else {
@@ -300,7 +282,7 @@ impl<'l> Response<'l> {
     }
 
     fn gaps(&self) -> Vec<f64> {
-        let sequences = self.sequences();
+        let sequences = &self.sequences;
         let pairs = sequences.iter().flat_map(|sequence| sequence.windows(2));
         pairs.map(|pair| pair[1].since(pair[0]).as_seconds()).collect()
     }
@@ -316,7 +298,7 @@ impl<'l> Response<'l> {
                 .map(|(event, _)| event.tokens)
                 .sum(),
             Counting::Requested => self.osl,
-            Counting::Events => self.sequences().iter().map(|all| all.len() as u64).sum(),
+            Counting::Events => self.sequences.iter().map(|all| all.len() as u64).sum(),
         })
     }
 }

@@ -2,12 +2,11 @@
 the same work, and each client on another core.
 
     cargo build --release
-    python3 tests/bench/peers.py --aiperf target/release/aiperf --repeat 3
+    python3 tests/bench/referee/install.py DIR
+    PATH=DIR/bin:$PATH python3 tests/bench/peers.py --aiperf target/release/aiperf --repeat 3
 
-A peer that is not installed is left out. They are found on PATH: `wrk` (Debian's package), `oha`
-(`cargo install oha`), `vllm-rs` (the program in the wheel of vLLM, from 0.33), `guidellm` and Python's
-AIPerf (`pip install guidellm` and `pip install aiperf==0.13.0`, each in its own virtual environment;
-`--guidellm` and `--python-aiperf` name their programs).
+A peer that is not on PATH is left out. The clients are called as their descriptions for the referee say
+(`src/referee/clients`). It needs Python 3.11.
 
 There are three kinds of work:
 
@@ -24,13 +23,14 @@ its own. Slow clients get fewer requests. Every figure is the median of `--repea
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,75 +56,48 @@ class Work:
 
 @dataclass
 class Client:
-    """A program that can do some of the work.
-
-    `command` builds its command line from the work, the URL, and a directory for its files;
-    `duration_s` reads from there what the client says of its own duration, if it does.
-    """
+    """A client, and which of the works it can do."""
 
     name: str
-    program: str
-    command: Callable[[Work, str, Path], list[str]]
     works: tuple[str, ...]
-    duration_s: Callable[[Path], float] | None = None
     # How many of the requests it gets.
     share: float = 1.0
+    # The program instead of the one on PATH.
+    program: str | None = None
+    description: dict = field(init=False)
 
+    def __post_init__(self) -> None:
+        text = (ROOT / "src/referee/clients" / f"{self.name}.toml").read_text()
+        self.description = tomllib.loads(text)
+        found = shutil.which(self.program or self.description["program"])
+        self.program = found and str(Path(found).absolute())
 
-def aiperf(program: str, *flags: str) -> Callable[[Work, str, Path], list[str]]:
-    """The command line of aiperf and of Python's AIPerf, which are the same."""
+    def command(self, work: Work, url: str, directory: Path) -> list[str]:
+        """Writes the client's files, and returns its command line."""
+        values = {
+            "url": url, "directory": str(directory), "model": "mock-model", "tokenizer": str(TOKENIZER),
+            "concurrency": str(work.concurrency), "requests": str(work.requests), "seconds": "10",
+            "isl": "100", "osl": str(work.osl), "body": BODY, "extra_body": "{}",
+        }  # fmt: skip
 
-    def command(work: Work, url: str, directory: Path) -> list[str]:
-        streaming = ["--streaming"] if work.is_streamed else []
-        return [program, "profile", "--model", "mock-model", "--url", url, "--ui", "none",
-                "--artifact-dir", str(directory / "run"), "--concurrency", str(work.concurrency),
-                "--request-count", str(work.requests), "--isl", "100", "--osl", str(work.osl),
-                *streaming, *flags]  # fmt: skip
+        def fill(text: str) -> str:
+            return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
 
-    return command
+        for name, text in self.description.get("files", {}).items():
+            (directory / name).write_text(fill(text))
+        _, *arguments = map(fill, self.description["command"]["closed"])
+        return [self.program, *(it for it in arguments if work.is_streamed or it != "--streaming")]
 
-
-def wrk(work: Work, url: str, _: Path) -> list[str]:
-    return ["wrk", "-t", "1", "-c", str(work.concurrency), "-d", "10s",
-            "-s", str(ROOT / "tests/bench/post.lua"), f"{url}/v1/chat/completions"]  # fmt: skip
-
-
-def oha(work: Work, url: str, _: Path) -> list[str]:
-    return ["oha", "--no-tui", "-n", str(work.requests), "-c", str(work.concurrency), "-m", "POST",
-            "-T", "application/json", "-d", BODY, f"{url}/v1/chat/completions"]  # fmt: skip
-
-
-def vllm(work: Work, url: str, directory: Path) -> list[str]:
-    return ["vllm-rs", "bench", "serve", "--backend", "openai-chat", "--base-url", url,
-            "--model", "mock-model", "--tokenizer", str(TOKENIZER), "--dataset-name", "random",
-            "--random-input-len", "100", "--random-output-len", str(work.osl), "--disable-tqdm",
-            "--num-prompts", str(work.requests), "--max-concurrency", str(work.concurrency),
-            "--save-result", "--result-dir", str(directory), "--result-filename", "result.json"]  # fmt: skip
-
-
-def guidellm(program: str) -> Callable[[Work, str, Path], list[str]]:
-    def command(work: Work, url: str, directory: Path) -> list[str]:
-        return [program, "run", "--backend", f"kind=openai_http,target={url},model=mock-model",
-                "--profile", f"kind=concurrent,streams={work.concurrency}",
-                "--constraint", f"kind=max_requests,count={work.requests}",
-                "--tokenizer", f"kind=huggingface_auto,model={TOKENIZER}",
-                "--data", f"kind=synthetic_text,prompt_tokens=100,output_tokens={work.osl}",
-                "--output", f"kind=json,path={directory / 'guidellm.json'}", "--disable-console"]  # fmt: skip
-
-    return command
-
-
-def summary_duration(directory: Path) -> float:
-    path = directory / "run/profile_export_aiperf.json"
-    return json.loads(path.read_text())["benchmark_duration"]["avg"]
-
-
-def vllm_duration(directory: Path) -> float:
-    return json.loads((directory / "result.json").read_text())["duration"]
-
-
-def guidellm_duration(directory: Path) -> float:
-    return json.loads((directory / "guidellm.json").read_text())["benchmarks"][0]["duration"]
+    def duration_s(self, directory: Path) -> float | None:
+        """What the client says of its own duration in a JSON file, in seconds."""
+        results = self.description["results"]
+        place = self.description["figures"].get("benchmark_duration")
+        if not place or results["format"] != "json" or results["file"] == "stdout":
+            return None
+        found = json.loads(Path(results["file"].replace("{directory}", str(directory))).read_text())
+        for key in place["value"].split("/")[1:]:
+            found = found[int(key)] if isinstance(found, list) else found[key]
+        return found
 
 
 def run(client: Client, work: Work, server: str) -> dict[str, float]:
@@ -142,7 +115,8 @@ def run(client: Client, work: Work, server: str) -> dict[str, float]:
             with output.open("w") as file:
                 process = subprocess.Popen(
                     ["taskset", "-c", "1", *client.command(work, url, directory)],
-                    stdout=file, stderr=subprocess.STDOUT, env={**os.environ, "BODY": BODY},
+                    stdout=file, stderr=subprocess.STDOUT, cwd=directory,
+                    env={**os.environ, **client.description["command"].get("environment", {})},
                 )  # fmt: skip
                 _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
@@ -157,8 +131,8 @@ def run(client: Client, work: Work, server: str) -> dict[str, float]:
             }
             if client.name == "wrk":
                 found["rate"] = float(text.split("Requests/sec:")[1].split()[0])
-            if client.duration_s:
-                found["duration_s"] = client.duration_s(directory)
+            if (duration := client.duration_s(directory)) is not None:
+                found["duration_s"] = duration
             return found
     finally:
         mock.terminate()
@@ -168,8 +142,6 @@ def run(client: Client, work: Work, server: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--aiperf", default="target/release/aiperf")
-    parser.add_argument("--python-aiperf", default=None)
-    parser.add_argument("--guidellm", default=None)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--streams", type=int, nargs="+", default=[1000, 2000])
@@ -178,23 +150,13 @@ def main() -> None:
 
     every = ("closed loop", "streams", "paced")
     clients = [
-        Client("aiperf", given.aiperf, aiperf(given.aiperf, "--tokenizer", "builtin"), every,
-               summary_duration),
-        Client("wrk", "wrk", wrk, ("closed loop",)),
-        Client("oha", "oha", oha, ("closed loop",)),
-        Client("vllm-bench", "vllm-rs", vllm, ("streams", "paced"), vllm_duration),
-    ]  # fmt: skip
-    if given.guidellm:
-        command = guidellm(given.guidellm)
-        clients.append(
-            Client("guidellm", given.guidellm, command, ("streams",), guidellm_duration, 0.02)
-        )
-    if given.python_aiperf:
-        command = aiperf(given.python_aiperf, "--tokenizer", str(TOKENIZER))
-        works = ("closed loop", "streams")
-        clients.append(
-            Client("AIPerf (Python)", given.python_aiperf, command, works, summary_duration, 0.02)
-        )
+        Client("aiperf", every, program=given.aiperf),
+        Client("wrk", ("closed loop",)),
+        Client("oha", ("closed loop",)),
+        Client("vllm-rs", ("streams", "paced")),
+        Client("guidellm", ("streams",), 0.02),
+        Client("aiperf-python", ("closed loop", "streams"), 0.02),
+    ]
 
     paced = ("--ttft", "50ms", "--itl", "10ms")
     works = [
@@ -206,7 +168,7 @@ def main() -> None:
     for work in works:
         if work.name not in given.works:
             continue
-        able = [c for c in clients if work.name in c.works and shutil.which(c.program)]
+        able = [c for c in clients if work.name in c.works and c.program]
         runs: dict[str, list[dict[str, float]]] = {client.name: [] for client in able}
         for _ in range(given.repeat):
             for client in able:

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::units::{Clock, Nanos};
 use mock_server::{
-    Config, Jitter, MockServer, MockServerError, PrefixCacheSize, RequestLog, Script,
+    Config, Jitter, MockServer, MockServerError, PrefixCacheSize, RequestLog, Script, UsageReport,
     parse_duration,
 };
 use serde_json::{Value, json};
@@ -496,12 +496,12 @@ fn wrong_requests_get_errors_in_openais_form() {
 
 #[test]
 fn usage_can_be_switched_off() {
-    let server = serve(Script { usage: false, ..Script::default() });
+    let server = serve(Script { usage: UsageReport::Never, ..Script::default() });
     let mut request = chat(2, true);
     request["stream_options"] = json!({"include_usage": true});
     assert!(!post(&server, CHAT, &request).text.contains("usage"));
     assert!(!post(&server, CHAT, &chat(2, false)).text.contains("usage"));
-    let server = serve(Script { always_usage: true, ..Script::default() });
+    let server = serve(Script { usage: UsageReport::Always, ..Script::default() });
     assert!(post(&server, CHAT, &chat(2, true)).text.contains("usage"));
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use base::units::Nanos;
-use mock_server::{MockServer, PrefixCacheSize, Script};
+use mock_server::{MockServer, PrefixCacheSize, Script, UsageReport};
 use serde_json::Value;
 
 use crate::support::load::mock;
@@ -122,7 +122,7 @@ fn a_server_that_reports_no_cached_tokens_is_known_by_its_counters() {
     let place = tempfile::tempdir().unwrap();
     let prompts: Vec<String> = (0..20).map(prompt).collect();
     let file = dataset(place.path(), &prompts);
-    let server = server(Script { usage: false, ..Script::default() });
+    let server = server(Script { usage: UsageReport::Never, ..Script::default() });
     let flags = ["--request-count", "20"];
     assert!(!run(&server, &file, &flags).stdout().contains("cache-not-cold"));
     let second = run(&server, &file, &flags);

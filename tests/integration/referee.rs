@@ -134,7 +134,7 @@ fn what_cannot_be_run_is_said() {
     assert!(text.contains("failed       it ended with exit status: 1"), "{text}");
     let output = referee(&["--client", "aiperf", "--hazard", "open-loop", "--", "false", "{url}"]);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("not possible the command does not have {rate}"), "{text}");
+    assert!(text.contains("not possible does not have a command with {rate}"), "{text}");
 }
 
 #[test]

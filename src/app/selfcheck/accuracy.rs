@@ -13,7 +13,7 @@ use base::units::Nanos;
 
 use measure::metrics::metric::{MeasuredRecord, Value};
 use measure::metrics::tag::{self, MetricTag};
-use mock_server::RequestLog;
+use mock_server::{RequestLog, in_flight};
 
 /// The metrics that are compared.
 pub(super) const METRICS: [(MetricTag, &str); 5] = [
@@ -74,11 +74,6 @@ pub(super) fn by_id(log: Vec<RequestLog>) -> HashMap<String, RequestLog> {
     log.into_iter().filter_map(|served| Some((served.request_id.clone()?, served))).collect()
 }
 
-/// When the response was complete, by its last event.
-fn end(served: &RequestLog) -> Nanos {
-    served.events.iter().rev().find_map(|event| event.written).unwrap_or(served.arrival)
-}
-
 /// Absolute errors in nanoseconds, unordered.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Errors {
@@ -126,7 +121,9 @@ fn spans(pieces: usize, tokens: u64) -> Vec<Span> {
 impl Errors {
     /// Compares each sample with the server's log of its request.
     pub(super) fn compare(samples: &[Sample], served: &HashMap<String, RequestLog>) -> Self {
-        let mut errors = Self { reached_concurrency: most_at_once(served), ..Self::default() };
+        let reached = in_flight(served.values()).into_iter().map(|(_, count)| count).max();
+        let mut errors =
+            Self { reached_concurrency: reached.unwrap_or_default(), ..Self::default() };
         let (mut reads, mut stamps) = (0, 0);
         for sample in samples {
             reads += sample.socket_reads;
@@ -144,7 +141,7 @@ impl Errors {
     fn add(&mut self, sample: &Sample, served: &RequestLog) {
         if let Some(due) = sample.due {
             self.slip.push(sample.start.since(due).0 as f64);
-            self.slip_at_server.push(served.arrival.since(due).0 as f64);
+            self.slip_at_server.push(served.came().since(due).0 as f64);
         }
         let tokens: u64 = served.events.iter().map(|event| event.tokens).sum();
         self.miscounted += u64::from(sample.output_tokens != Some(tokens as f64));
@@ -180,19 +177,6 @@ impl Errors {
 /// Distance of `value` from the interval; 0 inside.
 fn distance(value: f64, (low, high): (f64, f64)) -> f64 {
     (low - value).max(value - high).max(0.0)
-}
-
-fn most_at_once(served: &HashMap<String, RequestLog>) -> u64 {
-    let mut changes: Vec<(Nanos, i64)> =
-        served.values().flat_map(|one| [(one.arrival, 1), (end(one), -1)]).collect();
-    changes.sort_unstable();
-    let mut most = 0;
-    let mut now = 0_i64;
-    for (_, change) in changes {
-        now += change;
-        most = most.max(now);
-    }
-    most.unsigned_abs()
 }
 
 /// Distribution of errors, in milliseconds.
