@@ -118,7 +118,8 @@ impl RunConfig {
     fn least_requests(&self, load: Load) -> u64 {
         let level = self.multi_run.confidence_level;
         let told = evidence::least_requests(self.multi_run.conditions(), level);
-        least_requests(load, told.max(self.multi_run.throughput_level().map_or(0, |_| LEAST)))
+        let least = if self.multi_run.is_led_by_throughput() { LEAST } else { 0 };
+        least_requests(load, told.max(least))
     }
 
     /// Gives a further run of a load, which a search makes because those before do not tell it, more requests.

@@ -119,11 +119,16 @@ impl Config {
         is_known.then_some(self.runs * cells as u64)
     }
 
-    /// Returns the confidence level of the throughput of a single run, if it is needed.
+    /// Returns the confidence level of the throughput of a single run, if loads are compared by it.
     #[must_use]
     pub fn throughput_level(&self) -> Option<f64> {
-        let is_needed = matches!(self.sweep.as_ref()?.choice, Choice::Knee(_));
-        is_needed.then_some(self.confidence_level)
+        self.sweep.as_ref().map(|_| self.confidence_level)
+    }
+
+    /// Returns whether loads are chosen by the throughput of those before them.
+    #[must_use]
+    pub fn is_led_by_throughput(&self) -> bool {
+        self.sweep.as_ref().is_some_and(|sweep| matches!(sweep.choice, Choice::Knee(_)))
     }
 
     /// Returns the conditions that the runs of each load are evidence for: those of a search for a

@@ -46,7 +46,7 @@ fn of_several_runs_it_is_said_what_limits_each() {
     let script =
         Script { ttft: Nanos::from_millis(40.0), max_concurrent: Some(2), ..Script::default() };
     let server = mock(script);
-    let flags = ["--concurrency", "1,16", "--request-count", "48"];
+    let flags = ["--concurrency", "1,16", "--request-count", "64"];
     let run = profile(&server.url(), &flags).succeeded();
     let (code, text, _) = explain(run.directory.path().to_str().unwrap());
     assert_eq!(code, Some(0), "{text}");

@@ -41,4 +41,10 @@ impl Estimate {
     pub fn is_below(&self, other: &Self) -> bool {
         other.value - self.value > self.half_width + other.half_width
     }
+
+    /// Returns this value, known as exactly, multiplied by `factor`, which is not negative.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        Self { value: self.value * factor, half_width: self.half_width * factor }
+    }
 }

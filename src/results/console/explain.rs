@@ -1,6 +1,7 @@
 //! What limits a run: its verdicts, its slowest requests, and what the server reported around them.
 
 pub(super) mod causes;
+mod growth;
 
 use base::redact::printable;
 use base::units::Nanos;

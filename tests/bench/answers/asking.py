@@ -58,7 +58,7 @@ class Answer:
 
     def must_say(self, pattern: str) -> None:
         if not self.has(pattern):
-            raise Wrong(f"does not say {pattern!r}")
+            raise Wrong(f"does not say {pattern!r}: {self.screen[:600]!r}")
 
     def must_not_say(self, pattern: str) -> None:
         if found := re.search(f"[^\n]*(?:{pattern})[^\n]*", self.screen, re.IGNORECASE):

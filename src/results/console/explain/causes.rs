@@ -6,10 +6,10 @@ use measure::metrics::breakdown::{GroupResult, Pace, Worker, slowest_url};
 use measure::metrics::health::{LoadVerdict, Verdict};
 use measure::metrics::silence::Silence;
 use measure::metrics::tag;
-use measure::multi_run::sweep::{Beyond, Cell, Results};
-use measure::multi_run::{GroupResults, Load};
+use measure::multi_run::GroupResults;
+use measure::multi_run::sweep::Beyond;
 
-use super::Request;
+use super::{Request, growth};
 use crate::console::runs::conclusion;
 use crate::run::{LoadLimit, RunReport};
 use crate::tables::format::{count, four_digits};
@@ -20,9 +20,6 @@ const NOTABLE_SHARE: f64 = 0.01;
 const NOTABLE_CACHED_PERCENT: f64 = 10.0;
 /// How many times slower the first requests are if it is worth a sentence.
 const COLD: f64 = 1.5;
-/// Least growth of the throughput from one concurrency to the next, relative to that of the concurrency, of
-/// a server that can do more.
-const GROWS: f64 = 0.25;
 /// A pause is this many times as long as the median of the longest gaps, and at least so long.
 const PAUSE: f64 = 10.0;
 const SHORTEST_PAUSE_NS: f64 = 100e6;
@@ -81,61 +78,7 @@ pub(super) fn of_group(results: &GroupResults) -> Vec<String> {
     let answer = results.search.as_ref().map(conclusion);
     let beyond = results.beyond();
     let stages = beyond.iter().flat_map(Beyond::sentences);
-    answer.into_iter().chain(growth(results)).chain(stages).collect()
-}
-
-/// A concurrency of a sweep: its throughput, its mean latency, and whether the client kept up.
-struct Level {
-    concurrency: u64,
-    throughput: f64,
-    latency: f64,
-    is_believed: bool,
-}
-
-/// States between which concurrencies the throughput stopped growing, or that it grew up to the highest.
-fn growth(results: &Results) -> Option<String> {
-    let level = |cell: &Cell| {
-        let Load::Concurrency(concurrency) = Load::from_values(&cell.variation.values)? else {
-            return None;
-        };
-        let mean = |tag| cell.trials.mean(tag, "avg").filter(|mean| *mean > 0.0);
-        Some(Level {
-            concurrency,
-            throughput: mean(tag::REQUEST_THROUGHPUT)?,
-            latency: mean(tag::REQUEST_LATENCY)?,
-            is_believed: cell.verdict() != Some(Verdict::Invalid),
-        })
-    };
-    let mut levels: Vec<Level> = results.cells.iter().filter_map(level).collect();
-    levels.sort_by_key(|level| level.concurrency);
-    let mut pairs = levels.windows(2).map(|pair| (&pair[0], &pair[1]));
-    let times = |low: &Level, high: &Level| high.concurrency as f64 / low.concurrency as f64;
-    let is_flat = |(low, high): &(&Level, &Level)| {
-        high.throughput / low.throughput - 1.0 < GROWS * (times(low, high) - 1.0)
-    };
-    match pairs.find(is_flat) {
-        Some((low, high)) => Some(format!(
-            "From concurrency {} to {} ({:.1} times as many), the throughput was {:.2} times and the mean \
-             latency {:.2} times as high: {}.",
-            low.concurrency,
-            high.concurrency,
-            times(low, high),
-            high.throughput / low.throughput,
-            high.latency / low.latency,
-            if low.is_believed && high.is_believed {
-                "the server limits the throughput there, and more requests in flight only wait longer"
-            } else {
-                "the client could not keep up, so the limit of the server is not known"
-            }
-        )),
-        None => levels.last().filter(|_| levels.len() > 1).map(|highest| {
-            format!(
-                "The throughput grew with the concurrency up to {}, the highest that was run: the \
-                 server's limit is not reached.",
-                highest.concurrency
-            )
-        }),
-    }
+    answer.into_iter().chain(growth::of(results)).chain(stages).collect()
 }
 
 /// States a limit that the data count.
