@@ -213,13 +213,15 @@ impl PhaseRun {
 }
 
 impl PhaseWorker {
-    /// Runs this worker's share of the lanes.
-    pub(super) fn run_lanes(self: &Rc<Self>, tasks: &mut JoinSet<()>, agentic: Agentic) {
+    /// Runs this worker's share of the lanes. Each starts before the next one, so that connects do not wait
+    /// for each other.
+    pub(super) async fn run_lanes(self: &Rc<Self>, tasks: &mut JoinSet<()>, agentic: Agentic) {
         let Some(lanes) = &self.phase.lanes else { return };
         let own = lanes.all.iter().skip(self.shared.id as usize).step_by(self.shared.workers);
         for lane in own {
             if agentic.part != AgenticPart::Primers {
                 tasks.spawn_local(Rc::clone(self).lane(lane.number));
+                tokio::task::yield_now().await;
                 continue;
             }
             let run = lane.run.lock().clone();
@@ -230,6 +232,7 @@ impl PhaseWorker {
                 let wait = if agentic.bursts { Nanos::ZERO } else { wait };
                 let at = self.phase.at(wait);
                 tasks.spawn_local(Rc::clone(self).prime(Arc::clone(&run), primer, at));
+                tokio::task::yield_now().await;
             }
         }
     }

@@ -300,7 +300,7 @@ impl PhaseWorker {
             Pace::Room => self.closed_loop(&mut tasks).await,
             Pace::Rate | Pace::Trace => self.open_loop(&mut tasks).await,
             Pace::Users(users) => self.start_users(&mut tasks, users).await,
-            Pace::Lanes(agentic) => self.run_lanes(&mut tasks, agentic),
+            Pace::Lanes(agentic) => self.run_lanes(&mut tasks, agentic).await,
         }
         // Later turns that are still waiting get no due time.
         self.ready.borrow_mut().clear();
@@ -328,6 +328,9 @@ impl PhaseWorker {
             let tenant = self.phase.tenant_of_slot();
             tasks.spawn_local(Rc::clone(self).sessions(first, tenant, slot));
             take_ended(tasks);
+            // It starts before the next one: if all started first, each would wait for the connects of all
+            // others.
+            tokio::task::yield_now().await;
         }
     }
 
