@@ -185,6 +185,8 @@ pub(crate) struct Definition {
     pub(crate) output_tokens: Countings,
     /// Whether the inter-token latency of a request counts once, or once for each further token.
     pub(crate) inter_token_latency_weights: Weights,
+    /// What the inter-chunk latency is between.
+    pub(crate) gaps: Gaps,
     /// Whether requests that failed are part of its latencies.
     pub(crate) failed_requests: Failed,
     /// How percentiles are computed.
@@ -298,6 +300,17 @@ pub(crate) enum Weights {
     #[default]
     Requests,
     /// As much as the request has output tokens after the first.
+    Tokens,
+}
+
+/// What the inter-chunk latency is between.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Gaps {
+    /// Events with output.
+    #[default]
+    Events,
+    /// Tokens: 0 between those of an event.
     Tokens,
 }
 

@@ -123,6 +123,11 @@ impl Statistic {
 /// What a value is of.
 pub(crate) type Key = (Figure, Statistic);
 
+/// Returns the name of a value in tables, such as `TTFT p99`.
+pub(crate) fn name((figure, statistic): Key) -> String {
+    format!("{} {}", figure.label(), statistic.label()).trim_end().to_owned()
+}
+
 /// Values in seconds, tokens, requests, or these per second.
 pub(crate) type Figures = BTreeMap<Key, f64>;
 

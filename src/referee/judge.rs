@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::figure::{Figure, Figures, Key, Statistic, shown};
+use super::figure::{Figure, Figures, Key, Statistic, name, shown};
 
 /// The relative error up to which a figure is right.
 pub(crate) const TOLERANCE: f64 = 0.02;
@@ -80,8 +80,7 @@ impl Comparison {
     /// The figure and its error, such as `TTFT p99 +12%`.
     pub(crate) fn label(&self) -> String {
         let Self { figure, statistic, reported, truth, error, .. } = self;
-        let name = format!("{} {}", figure.label(), statistic.label());
-        let name = name.trim_end();
+        let name = name((*figure, *statistic));
         if *figure == Figure::Lateness {
             return format!("{name} {}", shown(*figure, *truth));
         }

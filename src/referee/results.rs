@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use base::input;
 
 use super::client::{Client, Format, Reported, Unit};
-use super::figure::Figures;
+use super::figure::{Figures, name};
 
 /// Maximum size of a file of results in bytes.
 const MAX_FILE: u64 = 256 << 20;
@@ -52,9 +52,8 @@ pub(crate) fn figures(client: &Client, text: &str) -> anyhow::Result<Figures> {
     let mut figures = Figures::new();
     for (figure, reported) in &client.figures {
         for (statistic, place) in &reported.places {
-            let value = source
-                .value(place, reported)
-                .with_context(|| format!("{} {}", figure.label(), statistic.label()))?;
+            let value =
+                source.value(place, reported).with_context(|| name((*figure, *statistic)))?;
             if let Some(value) = value.or(reported.absent) {
                 figures.insert((*figure, *statistic), value);
             }
@@ -262,7 +261,7 @@ mod tests {
         assert_eq!(figures(&client, text).unwrap().len(), 1);
         assert_eq!(without_nan(text), r#"{"a":{"mean":null},"NaN \" NaN":[null,null],"n":3}"#);
         let error = format!("{:#}", figures(&client, r#"{"n":[]}"#).unwrap_err());
-        assert_eq!(error, "successful requests : /n is not a number");
+        assert_eq!(error, "successful requests: /n is not a number");
         assert!(figures(&client, "{}").is_err());
     }
 

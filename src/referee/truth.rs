@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mock_server::{EventKind, EventLog, Nanos, RequestLog, in_flight};
 
-use super::client::{Choices, Counting, Definition, End, Failed, FirstToken, Start, Weights};
+use super::client::{Choices, Counting, Definition, End, Failed, FirstToken, Gaps, Start, Weights};
 use super::figure::{Figure, Figures, Percentiles, Statistic};
 use super::hazard::Arrivals;
 
@@ -205,19 +205,19 @@ struct Response<'l> {
     log: &'l RequestLog,
     view: &'l View,
     osl: u64,
-    /// The times of the events in which the client looks for tokens, for each choice if it keeps them
-    /// apart.
-    sequences: Vec<Vec<Nanos>>,
+    /// The times of the events in which the client looks for tokens, with the number of these, for each choice if it
+    /// keeps them apart.
+    sequences: Vec<Vec<(Nanos, u64)>>,
 }
 
 impl<'l> Response<'l> {
     fn new(log: &'l RequestLog, view: &'l View, osl: u64) -> Self {
         let mut response = Self { log, view, osl, sequences: Vec::new() };
         let Definition { first_token, choices, .. } = response.definition();
-        let mut sequences: BTreeMap<u64, Vec<Nanos>> = BTreeMap::new();
+        let mut sequences: BTreeMap<u64, Vec<(Nanos, u64)>> = BTreeMap::new();
         for (event, at) in response.events().filter(|(it, _)| has_token(it.kind, *first_token)) {
             let choice = if *choices == Choices::Each { event.choice } else { 0 };
-            sequences.entry(choice).or_default().push(at);
+            sequences.entry(choice).or_default().push((at, event.tokens));
         }
         response.sequences = sequences.into_values().collect();
         response
@@ -246,7 +246,7 @@ impl<'l> Response<'l> {
         let start = self.start();
         let sequences = &self.sequences;
         let firsts = sequences.iter().filter_map(|sequence| sequence.first());
-        let sum: f64 = firsts.map(|at| at.since(start).as_seconds()).sum();
+        let sum: f64 = firsts.map(|(at, _)| at.since(start).as_seconds()).sum();
         (!sequences.is_empty()).then(|| sum / sequences.len() as f64)
     }
 
@@ -262,11 +262,11 @@ impl<'l> Response<'l> {
         let seconds: f64 = match (definition.choices, &sequences[..]) {
             (Choices::Together, [only]) => {
                 let end = definition.last_token.unwrap_or(definition.end);
-                last(self.log, end)?.since(*only.first()?).as_seconds()
+                last(self.log, end)?.since(only.first()?.0).as_seconds()
             }
             _ => sequences
                 .iter()
-                .filter_map(|all| Some(all.last()?.since(*all.first()?).as_seconds()))
+                .filter_map(|all| Some(all.last()?.0.since(all.first()?.0).as_seconds()))
                 .sum(),
         };
         (!sequences.is_empty()).then(|| seconds / rest as f64)
@@ -282,9 +282,15 @@ impl<'l> Response<'l> {
     }
 
     fn gaps(&self) -> Vec<f64> {
-        let sequences = &self.sequences;
-        let pairs = sequences.iter().flat_map(|sequence| sequence.windows(2));
-        pairs.map(|pair| pair[1].since(pair[0]).as_seconds()).collect()
+        let pairs = self.sequences.iter().flat_map(|sequence| sequence.windows(2));
+        let between = pairs.map(|pair| pair[1].0.since(pair[0].0).as_seconds());
+        let within = match self.definition().gaps {
+            Gaps::Events => 0,
+            Gaps::Tokens => {
+                self.sequences.iter().flatten().map(|(_, tokens)| tokens.saturating_sub(1)).sum()
+            }
+        };
+        between.chain(std::iter::repeat_n(0.0, within as usize)).collect()
     }
 
     /// Returns the number of output tokens; `None` if the client cannot count them.
@@ -398,6 +404,9 @@ pub(crate) mod tests {
         assert_eq!(means(definition), [0.02, 0.15, 0.0325, 0.0325]);
         let definition = Definition { end: End::Choice, ..Definition::default() };
         assert_eq!(means(definition)[1], 0.09);
+        // Gaps of 10 and 20 ms, and two of 0 within events of two tokens.
+        let definition = Definition { gaps: Gaps::Tokens, ..Definition::default() };
+        assert_eq!(means(definition)[3], 0.0075);
     }
 
     #[test]

@@ -41,6 +41,22 @@ import numpy as np
 RESOLUTION_MS = 0.1
 METRICS = ("time_to_first_token", "inter_token_latency", "request_latency")
 STATISTICS = {"p50": 50, "p99": 99}
+# What makes clients measure wrongly (docs/referee.md), as far as no request fails.
+HAZARDS = (
+    "--tokens-per-chunk 4",
+    "--chunks-together 8",
+    "--early-role",
+    "--empty-first",
+    "--reasoning-tokens 16",
+    "--reasoning-tokens 16 --reasoning-place reasoning",
+    "--reasoning-tokens 16 --reasoning-place think",
+    "--always-usage",
+    "--no-usage",
+    "--tool-calls",
+    "--write-interval 40ms",
+    "--accept-delay 100ms",
+    "--end-delay 60ms",
+)
 # As in src/measure/metrics/health/verdict.rs.
 FINEST_MS = 2.0
 DOUBTFUL_SHARE = 0.05
@@ -57,13 +73,15 @@ def drawn(rng: random.Random, longest_s: float) -> dict:
             "osl": rng.choice([1, 8, 32, 100]),
             "jitter": rng.choice(["0%", "30%"]),
             "fault": rng.choice([None, None, None, "every=4:stall=2,300ms", "every=9:stall=0,1s"]),
+            "hazard": rng.choice([*[None] * len(HAZARDS), *HAZARDS]),
             "concurrency": rng.choice([None, 1, 4, 16, 64]),
             "rate": rng.choice([5, 20, 60, 200]),
             "workers": rng.choice([1, 1, 2]),
             "connections": rng.choice(["pooled", "pooled", "never"]),
             "busy": rng.choice([0, 0, 0, 1, 2, 4, 8]),
         }
-        service_s = (kind["ttft_ms"] + kind["osl"] * kind["itl_ms"]) / 1e3
+        itl_ms = max(kind["itl_ms"], 40) if kind["hazard"] == "--write-interval 40ms" else kind["itl_ms"]
+        service_s = (kind["ttft_ms"] + kind["osl"] * itl_ms) / 1e3 + (kind["hazard"] is not None) * 0.1
         service_s += {None: 0.0, "every=4:stall=2,300ms": 0.1, "every=9:stall=0,1s": 0.2}[kind["fault"]]
         if (kind["concurrency"] or 1) > kind["requests"]:
             continue
@@ -85,6 +103,7 @@ def perform(aiperf: str, kind: dict, directory: Path) -> tuple[dict, list[dict]]
              "--itl", f"{kind['itl_ms']}ms", "--jitter", kind["jitter"], "--write-log", log]  # fmt: skip
     if kind["fault"]:
         serve += ["--fault", kind["fault"]]
+    serve += (kind["hazard"] or "").split()
     load = (
         ["--concurrency", str(kind["concurrency"])]
         if kind["concurrency"]
