@@ -180,6 +180,9 @@ fn times(
     Some(format!("{label} {} is {reported}, in truth {truth}", worst.statistic.label()))
 }
 
+/// How many numbers of slowest requests, up to a twentieth of all, may be what is left out.
+const MAX_LEFT_OUT: usize = 20;
+
 /// Names the other way to look at the requests with which all statistics agree.
 fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition) -> Option<String> {
     let defined = |definition| View { definition, ..View::default() };
@@ -225,7 +228,9 @@ fn other_view(of_figure: &[&Comparison], truth: &Truth, definition: &Definition)
     let is_of_requests = of_figure
         .iter()
         .all(|it| matches!(it.figure, Figure::TimeToFirstToken | Figure::RequestLatency));
-    for slowest in (1..=(truth.sent() / 20).max(1)).filter(|_| is_of_requests) {
+    let most = (truth.sent() / 20).max(1);
+    let step = most.div_ceil(MAX_LEFT_OUT);
+    for slowest in (step..=most).step_by(step).filter(|_| is_of_requests) {
         let view = View { without_slowest: slowest, ..as_defined.clone() };
         let share = slowest as f64 / truth.sent() as f64 * 100.0;
         views.push((view, format!("leaves out the slowest {share:.1}% of the requests")));
@@ -257,7 +262,12 @@ mod tests {
 
     /// Returns what is said of a client that reports the figures of `view`, changed by `change`.
     fn said(view: &View, change: impl Fn(&mut Figures)) -> Vec<String> {
-        let truth = Truth::new((1..=40).map(varied).collect(), 0, 9);
+        said_of(40, view, change)
+    }
+
+    /// The same of this number of requests.
+    fn said_of(requests: u64, view: &View, change: impl Fn(&mut Figures)) -> Vec<String> {
+        let truth = Truth::new((1..=requests).map(varied).collect(), 0, 9);
         let mut reported = truth.figures(view);
         change(&mut reported);
         let definition = Definition::default();
@@ -299,6 +309,8 @@ mod tests {
         let found = said(&View { without_slowest: 1, ..View::default() }, |_| {});
         assert!(has(&found, "1 of 40 successful requests are missing"), "{found:?}");
         assert!(has(&found, "latency leaves out the slowest 2.5% of the requests"), "{found:?}");
+        let found = said_of(2000, &View { without_slowest: 100, ..View::default() }, |_| {});
+        assert!(has(&found, "latency leaves out the slowest 5.0% of the requests"), "{found:?}");
         let found = said(&View::default(), |reported| {
             for ((figure, _), value) in reported {
                 *value += if *figure == Figure::TimeToFirstToken { 0.005 } else { 0.0 };

@@ -99,11 +99,17 @@ const fn is_exact(figure: Figure) -> bool {
 /// The latency in seconds to which shorter ones are compared: a thread of an idle machine needs some
 /// tenths of a millisecond to wake up.
 const SHORT: f64 = 0.02;
+/// The gap in seconds to which shorter ones are compared. Events that are written together have hardly any.
+const SHORT_GAP: f64 = 0.005;
 
 /// Returns a difference from `truth` as a fraction of it.
 pub(crate) fn relative(figure: Figure, difference: f64, truth: f64) -> f64 {
-    let is_latency = matches!(figure, Figure::TimeToFirstToken | Figure::RequestLatency);
-    let of = if is_latency { truth.abs().max(SHORT) } else { truth.abs() };
+    let least = match figure {
+        Figure::TimeToFirstToken | Figure::RequestLatency => SHORT,
+        Figure::InterTokenLatency | Figure::InterChunkLatency => SHORT_GAP,
+        _ => 0.0,
+    };
+    let of = truth.abs().max(least);
     if difference == 0.0 { 0.0 } else { difference / of }
 }
 
@@ -201,6 +207,9 @@ mod tests {
         );
         // 0.6 ms of 20 ms, though the truth is 0.2 ms.
         assert_eq!(verdict(TTFT, 0.0008, 0.0002, 0.0).1, "TTFT p99 +3.0%");
+        // 0.15 ms of 5 ms, though the truth is 0.
+        let gap = (Figure::InterChunkLatency, Statistic::P50);
+        assert_eq!(verdict(gap, 0.000_15, 0.0, 0.0).1, "ICL p50 +3.0%");
         let tokens = (Figure::OutputTokens, Statistic::Value);
         assert_eq!(verdict(tokens, 640.0, 2560.0, 9.0).0, Verdict::Differs);
         assert_eq!(verdict(tokens, 2559.0, 2560.0, 0.0).0, Verdict::Agrees);

@@ -65,8 +65,10 @@ impl Truth {
             .filter(|request| includes_failed || !has_failed(request))
             .map(|request| Response::new(request, view, self.osl))
             .collect();
-        counted.sort_by_key(Response::latency);
-        counted.truncate(counted.len().saturating_sub(view.without_slowest));
+        if view.without_slowest > 0 {
+            counted.sort_by_cached_key(Response::latency);
+            counted.truncate(counted.len().saturating_sub(view.without_slowest));
+        }
         let successful = successful.saturating_sub(view.without_slowest);
 
         let mut figures = Figures::new();
