@@ -41,7 +41,8 @@ import numpy as np
 RESOLUTION_MS = 0.1
 METRICS = ("time_to_first_token", "inter_token_latency", "request_latency")
 STATISTICS = {"p50": 50, "p99": 99}
-# What makes clients measure wrongly (docs/referee.md), as far as no request fails.
+# What makes clients measure wrongly (docs/referee.md), as far as no request fails, and a tokenizer counts as many
+# tokens as the server.
 HAZARDS = (
     "--tokens-per-chunk 4",
     "--chunks-together 8",
@@ -49,10 +50,8 @@ HAZARDS = (
     "--empty-first",
     "--reasoning-tokens 16",
     "--reasoning-tokens 16 --reasoning-place reasoning",
-    "--reasoning-tokens 16 --reasoning-place think",
     "--always-usage",
     "--no-usage",
-    "--tool-calls",
     "--write-interval 40ms",
     "--accept-delay 100ms",
     "--end-delay 60ms",
