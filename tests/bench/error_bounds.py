@@ -206,7 +206,9 @@ def rise_of_throughput(run: dict) -> tuple[float, float] | None:
 
 def were_late(requests: list[dict], moment: str, first_token_ms: float) -> bool:
     """Whether the requests of an open loop were late at a `moment`: their start or arrival."""
-    late = [(one.get(moment, 0) - one["due"]) / 1e6 for one in requests if "due" in one]
+    # Times of a request are since its start.
+    at = {"start": lambda one: 0, "arrival": lambda one: one["arrival"]}[moment]
+    late = [(at(one) - one["due"]) / 1e6 for one in requests if "due" in one]
     if not late:
         return False
     rare = np.percentile(late, 99 if len(late) >= 200 else 90)
