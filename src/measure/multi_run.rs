@@ -119,12 +119,6 @@ impl Config {
         is_known.then_some(self.runs * cells as u64)
     }
 
-    /// Returns the confidence level of the throughput of a single run, if loads are compared by it.
-    #[must_use]
-    pub fn throughput_level(&self) -> Option<f64> {
-        self.sweep.as_ref().map(|_| self.confidence_level)
-    }
-
     /// Returns whether loads are chosen by the throughput of those before them.
     #[must_use]
     pub fn is_led_by_throughput(&self) -> bool {

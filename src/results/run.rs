@@ -536,7 +536,6 @@ impl RunReport {
         let gpus = self.average(tag::GPU_COUNT).unwrap_or(0.0) as u64;
         let health = self.outcome.client_health;
         let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
-        let level = config.throughput_level();
         let is_closed = self.outcome.load.slot_seconds.is_some();
         let are_arrivals = matches!(self.run.held_load, Some(HeldLoad::Arrivals { .. }));
         let evidence_of = |filter| Evidence::from_run(filter, &self.results, &values, are_arrivals);
@@ -552,7 +551,12 @@ impl RunReport {
             time_breakdown: self.outcome.time_breakdown,
             sustained: if is_closed { values.by_latency() } else { self.long_run },
             long_run: self.long_run,
-            throughput: judge::throughput(&values, level, bounds.rates, is_closed),
+            throughput: judge::throughput(
+                &values,
+                config.confidence_level,
+                bounds.rates,
+                is_closed,
+            ),
             evidence,
             rate_bounds: bounds.rates,
             values: (config.runs > 1).then_some(values),

@@ -19,7 +19,7 @@ use super::phase::{Pace, PhaseRun, Stop};
 use super::session::{SendTimes, Session};
 use super::slots::Slot;
 use super::tree::{OfLane, TreeRun};
-use super::worker::PhaseWorker;
+use super::worker::{PhaseWorker, begin};
 use crate::record::RequestRecord;
 use crate::schedule::Shard;
 use crate::schedule::agentic::{self, SystemIdle};
@@ -213,15 +213,13 @@ impl PhaseRun {
 }
 
 impl PhaseWorker {
-    /// Runs this worker's share of the lanes. Each starts before the next one, so that connects do not wait
-    /// for each other.
+    /// Runs this worker's share of the lanes.
     pub(super) async fn run_lanes(self: &Rc<Self>, tasks: &mut JoinSet<()>, agentic: Agentic) {
         let Some(lanes) = &self.phase.lanes else { return };
         let own = lanes.all.iter().skip(self.shared.id as usize).step_by(self.shared.workers);
         for lane in own {
             if agentic.part != AgenticPart::Primers {
-                tasks.spawn_local(Rc::clone(self).lane(lane.number));
-                tokio::task::yield_now().await;
+                begin(tasks, Rc::clone(self).lane(lane.number)).await;
                 continue;
             }
             let run = lane.run.lock().clone();
@@ -231,8 +229,7 @@ impl PhaseWorker {
                 let wait = longest.since(capped(primer.lead, &agentic));
                 let wait = if agentic.bursts { Nanos::ZERO } else { wait };
                 let at = self.phase.at(wait);
-                tasks.spawn_local(Rc::clone(self).prime(Arc::clone(&run), primer, at));
-                tokio::task::yield_now().await;
+                begin(tasks, Rc::clone(self).prime(Arc::clone(&run), primer, at)).await;
             }
         }
     }

@@ -222,6 +222,13 @@ impl Worker {
     }
 }
 
+/// Starts a task, and lets it run up to its first wait: if all started before any ran, each would wait for the
+/// connects of all others.
+pub(super) async fn begin(tasks: &mut JoinSet<()>, task: impl Future<Output = ()> + 'static) {
+    tasks.spawn_local(task);
+    tokio::task::yield_now().await;
+}
+
 /// Removes the sessions that have ended from `tasks`.
 fn take_ended(tasks: &mut JoinSet<()>) {
     while let Some(ended) = tasks.try_join_next() {
@@ -326,11 +333,8 @@ impl PhaseWorker {
             let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             let Some(first) = self.next_session().await else { return };
             let tenant = self.phase.tenant_of_slot();
-            tasks.spawn_local(Rc::clone(self).sessions(first, tenant, slot));
+            begin(tasks, Rc::clone(self).sessions(first, tenant, slot)).await;
             take_ended(tasks);
-            // It starts before the next one: if all started first, each would wait for the connects of all
-            // others.
-            tokio::task::yield_now().await;
         }
     }
 

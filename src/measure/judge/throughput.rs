@@ -8,8 +8,7 @@ use crate::metrics::health::RateBounds;
 use crate::metrics::{Accumulator, tag};
 
 /// Returns the successful requests per second of a phase in the long run, with the interval that contains them
-/// with probability `level`, widened by how far the client may have shifted them by its `bounds`;
-/// without a level, none is wanted.
+/// with probability `level`, widened by how far the client may have shifted them by its `bounds`.
 ///
 /// That of a closed loop follows from its latencies: of a hundred requests, those in flight at the end would
 /// make it several percent too low.
@@ -21,14 +20,13 @@ use crate::metrics::{Accumulator, tag};
 /// Returns the reason if there are too few requests.
 pub fn throughput(
     phase: &Accumulator,
-    level: Option<f64>,
+    level: f64,
     bounds: Option<RateBounds>,
     is_closed: bool,
 ) -> Result<Estimate, String> {
-    let level = level.ok_or("it was not wanted")?;
     let count = phase.request_count();
     if count < MIN_REQUESTS {
-        return Err(format!("{count} requests, at least {MIN_REQUESTS} required"));
+        return Err(format!("there were {count} requests; at least {MIN_REQUESTS} are required"));
     }
     let found = phase.rate_of(tag::REQUEST_COUNT).ok_or("its requests ended at the same time")?;
     let of_latencies = is_closed.then(|| phase.closed_rate()).flatten();

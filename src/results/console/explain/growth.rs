@@ -74,9 +74,8 @@ impl Step<'_> {
     ///
     /// Returns why it is not known: a throughput is missing, or the intervals overlap.
     fn flat(&self) -> Result<Option<f64>, String> {
-        let missing = |level: &Level, why: &String| {
-            format!("that at concurrency {} is not: {why}", level.concurrency)
-        };
+        let missing =
+            |level: &Level, why: &String| format!("at concurrency {}, {why}", level.concurrency);
         let low = self.low.throughput.as_ref().map_err(|why| missing(self.low, why))?;
         let high = self.high.throughput.as_ref().map_err(|why| missing(self.high, why))?;
         let least = low.times(1.0 + GROWS * (self.times() - 1.0));
@@ -133,7 +132,8 @@ mod tests {
         let unknown = flat(estimate(190.0, 60.0));
         assert_eq!(unknown.unwrap_err(), "it was 100.0 ± 5.0 and 190.0 ± 60.0 requests/s");
         assert!(flat(estimate(101.0, 60.0)).is_err());
-        let few = flat(Err("48 requests, at least 50 required".to_owned())).unwrap_err();
-        assert_eq!(few, "that at concurrency 16 is not: 48 requests, at least 50 required");
+        let few =
+            flat(Err("there were 48 requests; at least 50 are required".to_owned())).unwrap_err();
+        assert_eq!(few, "at concurrency 16, there were 48 requests; at least 50 are required");
     }
 }
