@@ -52,7 +52,12 @@ fn of_several_runs_it_is_said_what_limits_each() {
     assert_eq!(code, Some(0), "{text}");
     let (of_one, of_many) = text.split_once("concurrency_16").expect("two runs");
     // Two of the sixteen run, so that the throughput is about twice that of one.
-    assert!(of_one.starts_with("From concurrency 1 to 16 (16.0 times as many), "), "{text}");
+    // On a busy machine, the interval of a throughput may be too wide to tell.
+    let growth = [
+        "From concurrency 1 to 16 (16.0 times as many), ",
+        "Whether the throughput grew from concurrency 1 to 16 is not known: ",
+    ];
+    assert!(growth.iter().any(|growth| of_one.starts_with(growth)), "{text}");
     assert!(of_one.contains("\n\nconcurrency_1\n"), "{text}");
     // Two run, and fourteen wait.
     let queue = "The server limits the throughput: on average it ran ";
